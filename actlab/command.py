@@ -1,0 +1,36 @@
+"""What every command does around its work: parse flags, turn a UserError into a sentence and exit code 2."""
+
+import sys
+from collections.abc import Callable, Sequence
+
+from absl import app, flags, logging
+
+from actlab.errors import UserError
+
+EXIT_USER_ERROR = 2
+
+
+def fail(message: object) -> int:
+    """Prints one sentence to standard error; returns the exit code that goes with it."""
+    print(f"actlab: {' '.join(str(message).split())}", file=sys.stderr)
+    return EXIT_USER_ERROR
+
+
+def _parse(argv: Sequence[str]) -> list[str]:
+    try:
+        return flags.FLAGS(argv)
+    except (flags.Error, UserError) as error:
+        sys.exit(fail(error))
+
+
+def run(main: Callable[[list[str]], int | None]) -> None:
+    """Runs `main(arguments)` with absl flags parsed and exits with its code (None is 0)."""
+
+    def guarded(argv: Sequence[str]) -> int | None:
+        try:
+            return main(list(argv[1:]))
+        except UserError as error:
+            return fail(error)
+
+    logging.set_verbosity(logging.ERROR)
+    app.run(guarded, flags_parser=_parse)
