@@ -16,15 +16,14 @@ def fail(message: object) -> int:
     return EXIT_USER_ERROR
 
 
-def _parse(argv: Sequence[str]) -> list[str]:
-    try:
-        return flags.FLAGS(argv)
-    except (flags.Error, UserError) as error:
-        sys.exit(fail(error))
+def run(main: Callable[[list[str]], int | None], parse: Callable[[Sequence[str]], list[str]] = flags.FLAGS) -> None:
+    """Runs `main(arguments)` with flags parsed by `parse` and exits with its code (None is 0)."""
 
-
-def run(main: Callable[[list[str]], int | None]) -> None:
-    """Runs `main(arguments)` with absl flags parsed and exits with its code (None is 0)."""
+    def parsed(argv: Sequence[str]) -> list[str]:
+        try:
+            return parse(argv)
+        except (flags.Error, UserError) as error:
+            sys.exit(fail(error))
 
     def guarded(argv: Sequence[str]) -> int | None:
         try:
@@ -33,4 +32,4 @@ def run(main: Callable[[list[str]], int | None]) -> None:
             return fail(error)
 
     logging.set_verbosity(logging.ERROR)
-    app.run(guarded, flags_parser=_parse)
+    app.run(guarded, flags_parser=parsed)

@@ -1,0 +1,283 @@
+"""The one schema of a run: every field with its default, unit and reason; validation; the ConfigDict bridge.
+
+A ConfigDict is what configs/ and the command line edit; a frozen Config is what the package reads.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from ml_collections import config_dict
+
+from actlab.errors import UserError, suggestion
+
+
+def field(
+    default: Any,
+    why: str,
+    *,
+    unit: str = "",
+    low: float | None = None,
+    above: float | None = None,
+    high: float = math.inf,
+) -> Any:
+    """A schema field: its default, what it is for, its unit, the bounds it must keep (`above` excludes its bound)."""
+    return dataclasses.field(
+        default=default, metadata={"why": why, "unit": unit, "low": low, "above": above, "high": high}
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig:
+    """The network. Every field is static: another value is another compiled program."""
+
+    kind: Literal["decoder"] = field("decoder", "GPT-style causal decoder")
+    activation: str = field("gelu", "feed-forward activation, a name of actlab.activations.names()")
+    n_layers: int = field(6, "Transformer blocks", low=1)
+    d_model: int = field(384, "width of the residual stream", low=1)
+    n_heads: int = field(6, "attention heads; must divide d_model", low=1)
+    d_ff: int | None = field(None, "width F of a plain feed-forward, None is 4 d_model; gated ones take 2F/3", low=8)
+    context: int = field(128, "longest input", unit="tokens", low=2)
+    vocab_size: int | None = field(None, "None is the tokenizer's, rounded up to a multiple of 64", low=2)
+    norm: Literal["layernorm", "rmsnorm"] = field("layernorm", "kind of normalisation")
+    norm_position: Literal["pre", "post"] = field(
+        "pre", "before each sublayer (GPT-2) or after its residual sum (BERT)"
+    )
+    position: Literal["learned", "rotary"] = field("learned", "position embeddings, added or rotating q with k")
+    tie_embeddings: bool = field(True, "the output projection is the token embedding, transposed")
+    use_bias: bool = field(False, "biases in projections and norms; off, so that gated matches plain to the parameter")
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerConfig:
+    """AdamW with decoupled weight decay on matrices only. Learning rate and weight decay are traced."""
+
+    learning_rate: float = field(1e-3, "peak of the schedule", low=0.0)
+    weight_decay: float = field(0.1, "decay per unit learning rate, on arrays of two or more axes", low=0.0)
+    b1: float = field(0.9, "decay of the first moment", low=0.0, high=0.999999)
+    b2: float = field(0.95, "decay of the second moment", low=0.0, high=0.999999)
+    eps: float = field(1e-8, "added to the root of the second moment", above=0.0)
+    clip_norm: float = field(1.0, "global norm to which gradients are clipped; 0 switches clipping off", low=0.0)
+    warmup_steps: int = field(100, "linear rise from 0 to the peak", unit="steps", low=0)
+    schedule: Literal["cosine", "linear", "constant"] = field("cosine", "shape after warmup")
+    final_lr_fraction: float = field(0.1, "last learning rate over peak; constant ignores it", low=0.0, high=1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig:
+    """What is read."""
+
+    name: str = field("auto", "prepared data set; auto is tiny_stories where prepared, else story_grammar")
+    dir: str = field("data", "folder of prepared data; not part of a run's identity")
+    tokenizer: str = field("bytes", "bytes, bpe:SIZE (trained on the data) or gpt2")
+    batch_size: int = field(64, "windows per step, over all processes", unit="windows", low=1)
+    n_stories: int = field(100_000, "training stories drawn when the data is story_grammar", unit="stories", low=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """How long, how often."""
+
+    n_steps: int = field(5000, "AdamW updates", unit="steps", low=1)
+    steps_per_call: int = field(8, "updates per compiled call; more amortise dispatch", unit="steps", low=1)
+    log_every: int = field(10, "a training row in metrics.jsonl", unit="steps", low=1)
+    eval_every: int = field(250, "a validation row in metrics.jsonl", unit="steps", low=1)
+    eval_tokens: int = field(2**17, "validation tokens, whole documents; the same for all runs", unit="tokens", low=1)
+    checkpoint_every: int = field(500, "a multiple of eval_every, so that the best is known", unit="steps", low=1)
+    keep_checkpoints: int = field(2, "newest ones kept, beside the best", unit="checkpoints", low=1)
+    dtype: Literal["float32", "bfloat16"] = field("float32", "of matrix products; softmax, norms and loss stay float32")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """One run."""
+
+    seed: int = field(1337, "initialisation and order of data; traced", low=0, high=2**31 - 1)
+    model: ModelConfig = ModelConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    data: DataConfig = DataConfig()
+    train: TrainConfig = TrainConfig()
+
+
+NOT_IDENTITY = ("data.dir",)  # where the data lies does not change what is computed
+
+
+def fields(schema: type = Config, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any]]]:
+    """All leaf fields with their dotted paths, in the order of the schema."""
+    for entry in dataclasses.fields(schema):
+        if dataclasses.is_dataclass(entry.type):
+            yield from fields(typing.cast(type, entry.type), f"{prefix}{entry.name}.")
+        else:
+            yield prefix + entry.name, entry
+
+
+def default() -> config_dict.ConfigDict:
+    """The schema's defaults as a locked ConfigDict, for a config file to override."""
+    return _to_config_dict(Config()).lock()
+
+
+def from_mapping(values: Mapping[str, Any]) -> Config:
+    """A validated Config from nested mappings that hold exactly the schema's fields.
+
+    Raises:
+        UserError: for an unknown or missing field, a wrong type, a value out of bounds or fields at odds.
+    """
+    config = _build(Config, values, "")
+    _check_relations(config)
+    return config
+
+
+def flat(config: Config) -> dict[str, Any]:
+    """Dotted path -> value, in the order of the schema."""
+    return {path: _get(config, path) for path, _ in fields()}
+
+
+def replace(config: Config, **changes: Any) -> Config:
+    """A copy with dotted fields changed: replace(c, **{"model.activation": "relu"}); validated again.
+
+    Raises:
+        UserError: as from_mapping.
+    """
+    values = dataclasses.asdict(config)
+    for path, value in changes.items():
+        require_path(path)
+        *parents, leaf = path.split(".")
+        node = values
+        for parent in parents:
+            node = node[parent]
+        node[leaf] = value
+    return from_mapping(values)
+
+
+def require_path(path: str) -> None:
+    """Raises UserError, with the nearest valid path, unless `path` names a field."""
+    valid = [known for known, _ in fields()]
+    if path not in valid:
+        raise UserError(f"config.{path} is no field: {suggestion(path, valid)}")
+
+
+def to_json(config: Config) -> str:
+    """Every field, resolved, as indented JSON."""
+    return json.dumps(dataclasses.asdict(config), indent=2) + "\n"
+
+
+def from_json(text: str) -> Config:
+    """The inverse of to_json; raises UserError as from_mapping, also for text that is not JSON."""
+    try:
+        return from_mapping(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise UserError(f"config.json is not JSON ({error}): restore the file or take another workdir.") from error
+
+
+def fingerprint(config: Config) -> str:
+    """SHA-256, in hex, over all fields that are part of a run's identity."""
+    identity = {path: value for path, value in flat(config).items() if path not in NOT_IDENTITY}
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+
+def first_difference(ours: Config, theirs: Config) -> str | None:
+    """The first field, in the order of the schema, whose values differ; None if the two are the same run."""
+    return next(
+        (path for path, value in flat(ours).items() if path not in NOT_IDENTITY and value != _get(theirs, path)), None
+    )
+
+
+def _get(config: Any, path: str) -> Any:
+    for name in path.split("."):
+        config = getattr(config, name)
+    return config
+
+
+def _to_config_dict(node: Any) -> config_dict.ConfigDict:
+    result = config_dict.ConfigDict()
+    for entry in dataclasses.fields(node):
+        value = getattr(node, entry.name)
+        if dataclasses.is_dataclass(value):
+            result[entry.name] = _to_config_dict(value)
+        elif value is None:
+            # A plain None could not be overridden from the command line.
+            result[entry.name] = config_dict.placeholder(_types(entry)[0])
+        else:
+            result[entry.name] = value
+    return result
+
+
+def _types(entry: dataclasses.Field[Any]) -> tuple[type, ...]:
+    """Concrete types a field takes, NoneType last where it is optional; a Literal is a str."""
+    if isinstance(entry.type, types.UnionType):
+        return typing.get_args(entry.type)
+    return (str,) if typing.get_origin(entry.type) is Literal else (typing.cast(type, entry.type),)
+
+
+def _build(schema: type, values: Mapping[str, Any], prefix: str) -> Any:
+    names = [entry.name for entry in dataclasses.fields(schema)]
+    for name in values:
+        if name not in names:
+            raise UserError(f"config.{prefix}{name} is no field: {suggestion(name, names)}")
+    built = {}
+    for entry in dataclasses.fields(schema):
+        if entry.name not in values:
+            raise UserError(f"config.{prefix}{entry.name} is missing: add it, for example {entry.default!r}.")
+        value = values[entry.name]
+        if dataclasses.is_dataclass(entry.type):
+            if not isinstance(value, Mapping):
+                raise UserError(f"config.{prefix}{entry.name}={value!r} must hold fields, not a single value.")
+            built[entry.name] = _build(typing.cast(type, entry.type), value, f"{prefix}{entry.name}.")
+        else:
+            built[entry.name] = _checked(entry, value, f"config.{prefix}{entry.name}")
+    return schema(**built)
+
+
+def _checked(entry: dataclasses.Field[Any], value: Any, path: str) -> Any:
+    allowed = _types(entry)
+    if float in allowed and type(value) is int:
+        value = float(value)
+    if type(value) not in allowed:
+        names = " or ".join("None" if kind is types.NoneType else kind.__name__ for kind in allowed)
+        raise UserError(f"{path}={value!r} has type {type(value).__name__}, but the field takes {names}.")
+    choices = typing.get_args(entry.type) if typing.get_origin(entry.type) is Literal else ()
+    if choices and value not in choices:
+        raise UserError(f"{path}={value!r} is not one of its choices: {suggestion(value, choices)}")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        _check_bounds(entry.metadata, value, path)
+    return value
+
+
+def _check_bounds(bounds: Mapping[str, Any], value: float, path: str) -> None:
+    if not math.isfinite(value):
+        raise UserError(f"{path}={value!r} is not a finite number: give one.")
+    if bounds["low"] is not None and value < bounds["low"]:
+        raise UserError(f"{path}={value!r} is too small: the least it takes is {bounds['low']:g}.")
+    if bounds["above"] is not None and value <= bounds["above"]:
+        raise UserError(f"{path}={value!r} must be greater than {bounds['above']:g}.")
+    if value > bounds["high"]:
+        raise UserError(f"{path}={value!r} is too large: the most it takes is {bounds['high']:g}.")
+
+
+def _check_relations(config: Config) -> None:
+    model, train, optimizer = config.model, config.train, config.optimizer
+    if model.d_model % model.n_heads:
+        raise UserError(
+            f"config.model.d_model={model.d_model} is not divisible by config.model.n_heads={model.n_heads}: "
+            f"take a d_model that is a multiple of {model.n_heads}, or another number of heads."
+        )
+    if model.position == "rotary" and (model.d_model // model.n_heads) % 2:
+        raise UserError(
+            f"config.model.position='rotary' rotates pairs, but heads of size {model.d_model // model.n_heads} "
+            "are odd: change config.model.d_model or config.model.n_heads."
+        )
+    if train.checkpoint_every % train.eval_every:
+        raise UserError(
+            f"config.train.checkpoint_every={train.checkpoint_every} is not a multiple of "
+            f"config.train.eval_every={train.eval_every}: make it one, so that every checkpoint has a validation loss."
+        )
+    if optimizer.warmup_steps > train.n_steps:
+        raise UserError(
+            f"config.optimizer.warmup_steps={optimizer.warmup_steps} is longer than the run of "
+            f"config.train.n_steps={train.n_steps}: shorten the warmup."
+        )

@@ -1,0 +1,65 @@
+"""Trains what a config file names.
+
+  python -m actlab.main --config=configs/tinystories_gelu.py:small
+  python -m actlab.main --config=configs/tinystories_gelu.py --config.optimizer.learning_rate=3e-4 --workdir=runs/mine
+
+The same command again goes on where the last one stopped, or says that the work is done. Exit codes: 0 finished,
+2 the input must change (one sentence says how), 143 stopped by SIGTERM after saving.
+"""
+
+import pathlib
+import re
+import sys
+from collections.abc import Sequence
+
+from absl import flags
+from ml_collections import config_flags
+
+from actlab import command
+from actlab import config as config_lib
+from actlab.errors import UserError
+
+_CONFIG = config_flags.DEFINE_config_file("config", None, "Config file, with a preset after a colon.")
+_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run; by default runs/CONFIG-FINGERPRINT.")
+
+
+def parse(argv: Sequence[str]) -> list[str]:
+    """Parses flags; whatever a config file or an override does wrong becomes a UserError."""
+    for argument in argv[1:]:
+        override = re.match(r"--(?:no)?config\.([^=]*)", argument)
+        if override:
+            config_lib.require_path(override.group(1))
+    try:
+        return flags.FLAGS(argv)
+    except (flags.Error, UserError):
+        raise
+    except Exception as error:
+        raise UserError(f"--config: the config file fails with {type(error).__name__}: {error}") from error
+
+
+def main(arguments: list[str]) -> int:
+    """Validates the config before jax is imported; returns the exit code."""
+    if arguments:
+        raise UserError(f"{arguments[0]!r} is no flag: write --{arguments[0].lstrip('-')}, with two dashes.")
+    path = config_flags.get_config_filename(flags.FLAGS["config"])
+    if path is None:
+        raise UserError("--config is missing: for example --config=configs/tinystories_gelu.py:small.")
+    try:
+        values = _CONFIG.value.to_dict()
+    except OSError as error:
+        raise UserError(f"--config={path} cannot be read: give the path of a config file.") from error
+    config = config_lib.from_mapping(values)
+
+    from actlab.training import session
+
+    return session.run(config, label(path), _WORKDIR.value and pathlib.Path(_WORKDIR.value), sys.argv)
+
+
+def label(path: str) -> str:
+    """configs/tinystories_gelu.py:small -> tinystories_gelu-small."""
+    file, _, preset = path.partition(":")
+    return "-".join(filter(None, [pathlib.Path(file).stem, preset]))
+
+
+if __name__ == "__main__":
+    command.run(main, parse)

@@ -1,0 +1,51 @@
+"""GPT-style causal decoder: tokens in, logits of the next token out."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from actlab.models import layers
+from actlab.models.spec import Spec
+
+
+class Decoder(nn.Module):
+    """Radford et al. 2019 (GPT-2), with norm, positions, biases and output tying as the Spec says."""
+
+    spec: Spec
+
+    @nn.compact
+    def __call__(
+        self,
+        tokens_BL: Int[Array, "B L"],
+        cache: tuple[layers.KeyValue, ...] | None = None,
+        offset: Int[Array, ""] | int = 0,
+    ) -> tuple[Float[Array, "B L V"], tuple[layers.Stats, ...], tuple[layers.KeyValue, ...]]:
+        """Logits in float32, statistics per layer, keys and values per layer.
+
+        With a cache, tokens_BL continue at position `offset` what the cache holds.
+        """
+        spec, length = self.spec, tokens_BL.shape[1]
+        init = nn.initializers.normal(layers.INIT_STD)
+        token_embedding = nn.Embed(spec.vocab_size, spec.d_model, embedding_init=init, name="token_embedding")
+        x_BLD = token_embedding(tokens_BL)
+        if spec.position == "learned":
+            position_embedding = nn.Embed(spec.context, spec.d_model, embedding_init=init, name="position_embedding")
+            x_BLD = x_BLD + position_embedding(offset + jnp.arange(length))[None]
+        x_TD = x_BLD.reshape(-1, spec.d_model)
+
+        stats, key_values = [], []
+        for index in range(spec.n_layers):
+            block = layers.Block(spec, name=f"block_{index}")
+            x_TD, block_stats, key_value = block(x_TD, length, None if cache is None else cache[index], offset)
+            stats.append(block_stats)
+            key_values.append(key_value)
+
+        if spec.norm_position == "pre":
+            x_TD = layers.norm(spec, "final_norm")(x_TD)
+        x_TD = x_TD.astype(spec.dtype)
+        if spec.tie_embeddings:
+            logits_TV = layers.project(x_TD, token_embedding.embedding.T.astype(spec.dtype))
+        else:
+            logits_TV = layers.dense(spec, spec.vocab_size, "output")(x_TD)
+        logits_BLV = logits_TV.astype(jnp.float32).reshape(-1, length, spec.vocab_size)
+        return logits_BLV, tuple(stats), tuple(key_values)

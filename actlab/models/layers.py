@@ -1,0 +1,176 @@
+"""The layers of both models. Tokens come flattened, [T, D] with T = B L; each sublayer returns (output, statistics).
+
+Flat tokens and `project`'s barrier exist for speed: XLA on CPU otherwise lowers every weight gradient with a
+transposing copy fused with the recomputed activation (1.5 times slower in all).
+"""
+
+import functools
+import math
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from actlab import activations
+from actlab.models.spec import Spec
+
+INIT_STD = 0.02  # GPT-2 (Radford et al. 2019, section 2.3)
+NORM_EPSILON = 1e-5
+ROTARY_BASE = 10_000.0  # Su et al. 2021, arXiv:2104.09864, section 3.2.2
+# Finite, so that a row without any allowed key gives no NaN; exp of it is exactly 0 in float32.
+MASKED = -1e30
+
+Stats = dict[str, Float[Array, ""]]
+KeyValue = tuple[Float[Array, "B M H K"], Float[Array, "B M H K"]]
+
+
+@jax.custom_vjp
+def project(x_TD: Float[Array, "T D"], kernel_DF: Float[Array, "D F"]) -> Float[Array, "T F"]:
+    """x @ kernel, whose weight gradient is a plain product of two materialised arrays."""
+    return x_TD @ kernel_DF
+
+
+def _project_forward(x_TD: Array, kernel_DF: Array) -> tuple[Array, tuple[Array, Array]]:
+    return x_TD @ kernel_DF, (x_TD, kernel_DF)
+
+
+def _project_backward(saved: tuple[Array, Array], dy_TF: Array) -> tuple[Array, Array]:
+    x_TD, kernel_DF = saved
+    dx_TD = dy_TF @ kernel_DF.T
+    x_TD, dy_TF = jax.lax.optimization_barrier((x_TD, dy_TF))
+    return dx_TD, x_TD.T @ dy_TF
+
+
+project.defvjp(_project_forward, _project_backward)
+
+
+def _flat_dot(x: Array, kernel: Array, dimension_numbers: Any, precision: Any = None, **_: Any) -> Array:
+    if dimension_numbers != (((1,), (0,)), ((), ())) or precision is not None:
+        raise ValueError(f"project serves [T, D] @ [D, F] in default precision, not {dimension_numbers}, {precision}")
+    return project(x, kernel)
+
+
+def dense(spec: Spec, features: int, name: str, std: float = INIT_STD) -> nn.Dense:
+    """A projection of flat tokens: float32 parameters, N(0, std^2) weights, compute in the model's dtype."""
+    return nn.Dense(
+        features,
+        use_bias=spec.use_bias,
+        dtype=spec.dtype,
+        kernel_init=nn.initializers.normal(std),
+        dot_general=_flat_dot,
+        name=name,
+    )
+
+
+def residual_std(spec: Spec) -> float:
+    """Standard deviation of a projection into the residual stream: 0.02 / sqrt(2 N), GPT-2's rule."""
+    return INIT_STD / math.sqrt(2 * spec.n_layers)
+
+
+def norm(spec: Spec, name: str) -> nn.LayerNorm | nn.RMSNorm:
+    """LayerNorm or RMSNorm over features, in float32."""
+    if spec.norm == "rmsnorm":
+        return nn.RMSNorm(epsilon=NORM_EPSILON, dtype=jnp.float32, name=name)
+    return nn.LayerNorm(epsilon=NORM_EPSILON, dtype=jnp.float32, use_bias=spec.use_bias, name=name)
+
+
+def rotate(x_BLHK: Float[Array, "B L H K"], positions_L: Int[Array, "L"]) -> Float[Array, "B L H K"]:
+    """Rotary position embedding (Su et al. 2021, equation 34): pairs (k, k + K/2) turn by position / base^(2k/K)."""
+    half = x_BLHK.shape[-1] // 2
+    angle_LK = positions_L[:, None] * ROTARY_BASE ** (-jnp.arange(half) / half)[None, :]
+    cos_LHK, sin_LHK = jnp.cos(angle_LK)[None, :, None, :], jnp.sin(angle_LK)[None, :, None, :]
+    first, second = jnp.split(x_BLHK.astype(jnp.float32), 2, axis=-1)
+    rotated = jnp.concatenate([first * cos_LHK - second * sin_LHK, second * cos_LHK + first * sin_LHK], axis=-1)
+    return rotated.astype(x_BLHK.dtype)
+
+
+def attend(
+    q_BLHK: Float[Array, "B L H K"],
+    k_BMHK: Float[Array, "B M H K"],
+    v_BMHK: Float[Array, "B M H K"],
+    mask_LM: Array,
+) -> Float[Array, "B L H K"]:
+    """softmax(q k^T / sqrt(K)) v with the softmax in float32; mask_LM is True where a query may look."""
+    scores_BHLM = jnp.einsum("blhk,bmhk->bhlm", q_BLHK, k_BMHK, preferred_element_type=jnp.float32)
+    scores_BHLM = jnp.where(mask_LM, scores_BHLM / math.sqrt(q_BLHK.shape[-1]), MASKED)
+    weights_BHLM = jax.nn.softmax(scores_BHLM, axis=-1).astype(v_BMHK.dtype)
+    return jnp.einsum("bhlm,bmhk->blhk", weights_BHLM, v_BMHK)
+
+
+class Attention(nn.Module):
+    """Causal multi-head self-attention, with an optional key-value cache that starts at position `offset`."""
+
+    spec: Spec
+
+    @nn.compact
+    def __call__(
+        self, x_TD: Float[Array, "T D"], length: int, cache: KeyValue | None = None, offset: Array | int = 0
+    ) -> tuple[Float[Array, "T D"], KeyValue]:
+        """The sublayer's output for windows of `length` tokens, with the keys and values it attended to."""
+        spec = self.spec
+        head = spec.d_model // spec.n_heads
+        qkv = dense(spec, 3 * spec.d_model, "qkv")(x_TD).reshape(-1, length, 3, spec.n_heads, head)
+        q_BLHK, k_BLHK, v_BLHK = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
+        positions_L = offset + jnp.arange(length)
+        if spec.position == "rotary":
+            q_BLHK, k_BLHK = rotate(q_BLHK, positions_L), rotate(k_BLHK, positions_L)
+        k_BMHK, v_BMHK = k_BLHK, v_BLHK
+        if cache is not None:
+            write = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=offset, axis=1)
+            k_BMHK, v_BMHK = write(cache[0], k_BLHK), write(cache[1], v_BLHK)
+        mask_LM = jnp.arange(k_BMHK.shape[1])[None, :] <= positions_L[:, None]
+        out_TD = attend(q_BLHK, k_BMHK, v_BMHK, mask_LM).reshape(-1, spec.d_model)
+        return dense(spec, spec.d_model, "out", residual_std(spec))(out_TD), (k_BMHK, v_BMHK)
+
+
+class FeedForward(nn.Module):
+    """Position-wise feed-forward layer, plain or gated on one path: down(act(up(x)) [* value(x)])."""
+
+    spec: Spec
+
+    @nn.compact
+    def __call__(self, x_TD: Float[Array, "T D"]) -> tuple[Float[Array, "T D"], Stats]:
+        """The sublayer's output with statistics of its hidden units."""
+        spec = self.spec
+        activation = activations.get(spec.activation)
+        pre_TF = dense(spec, spec.d_hidden, "up")(x_TD)
+        post_TF = activation.fn(pre_TF)
+        if activation.gated:
+            post_TF = post_TF * dense(spec, spec.d_hidden, "value")(x_TD)
+        return dense(spec, spec.d_model, "down", residual_std(spec))(post_TF), _hidden_statistics(pre_TF, post_TF)
+
+
+def _hidden_statistics(pre_TF: Array, post_TF: Array) -> Stats:
+    pre_TF, post_TF = pre_TF.astype(jnp.float32), post_TF.astype(jnp.float32)
+    return {
+        "pre_mean": pre_TF.mean(),
+        "pre_rms": jnp.sqrt(jnp.square(pre_TF).mean()),
+        "negative_fraction": (pre_TF < 0).astype(jnp.float32).mean(),
+        "post_mean": post_TF.mean(),
+        "post_rms": jnp.sqrt(jnp.square(post_TF).mean()),
+    }
+
+
+class Block(nn.Module):
+    """Attention, then feed-forward, each with a residual connection normalised before or after."""
+
+    spec: Spec
+
+    @nn.compact
+    def __call__(
+        self, x_TD: Float[Array, "T D"], length: int, cache: KeyValue | None = None, offset: Array | int = 0
+    ) -> tuple[Float[Array, "T D"], Stats, KeyValue]:
+        """The residual stream after the block, the feed-forward's statistics, the keys and values."""
+        attention, feed_forward = Attention(self.spec, name="attention"), FeedForward(self.spec, name="feed_forward")
+        attention_norm, feed_forward_norm = norm(self.spec, "attention_norm"), norm(self.spec, "feed_forward_norm")
+        if self.spec.norm_position == "pre":
+            out_TD, key_value = attention(attention_norm(x_TD), length, cache, offset)
+            x_TD = x_TD + out_TD
+            out_TD, stats = feed_forward(feed_forward_norm(x_TD))
+            return x_TD + out_TD, stats, key_value
+        out_TD, key_value = attention(x_TD, length, cache, offset)
+        x_TD = attention_norm(x_TD + out_TD)
+        out_TD, stats = feed_forward(x_TD)
+        return feed_forward_norm(x_TD + out_TD), stats, key_value

@@ -1,0 +1,51 @@
+"""A model as the rest of the package sees it: plain functions over a plain pytree of parameters."""
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from actlab.config import ModelConfig
+from actlab.models import layers, spec
+from actlab.models.decoder import Decoder
+
+Params = Any  # nested dict of float32 arrays, keyed by layer name
+Cache = tuple[layers.KeyValue, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """Pure functions of a network; nothing outside this package sees flax."""
+
+    spec: spec.Spec
+
+    def init(self, key: PRNGKeyArray) -> Params:
+        """Parameters in float32; arrays of the same name and shape are equal for every activation."""
+        return Decoder(self.spec).init(key, jnp.zeros((1, 2), jnp.int32))["params"]
+
+    def apply(
+        self, params: Params, tokens_BL: Int[Array, "B L"]
+    ) -> tuple[Float[Array, "B L V"], tuple[layers.Stats, ...]]:
+        """(logits in float32, statistics per layer); statistics that are not used cost nothing under jit."""
+        logits_BLV, stats, _ = Decoder(self.spec).apply({"params": params}, tokens_BL)
+        return logits_BLV, stats
+
+    def empty_cache(self, batch_size: int) -> Cache:
+        """Keys and values for `context` positions, all zero."""
+        head = self.spec.d_model // self.spec.n_heads
+        zeros = jnp.zeros((batch_size, self.spec.context, self.spec.n_heads, head), self.spec.dtype)
+        return ((zeros, zeros),) * self.spec.n_layers
+
+    def extend(
+        self, params: Params, tokens_BL: Int[Array, "B L"], cache: Cache, offset: Int[Array, ""] | int
+    ) -> tuple[Float[Array, "B L V"], Cache]:
+        """Logits of tokens that continue a cache at position `offset`, with the cache that holds them too."""
+        logits_BLV, _, cache = Decoder(self.spec).apply({"params": params}, tokens_BL, cache, offset)
+        return logits_BLV, cache
+
+
+def build(config: ModelConfig, dtype: DTypeLike = jnp.float32) -> Model:
+    """The model of a config; raises UserError for an unknown activation or an open vocabulary size."""
+    return Model(spec.resolve(config, dtype))

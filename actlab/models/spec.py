@@ -1,0 +1,59 @@
+"""The resolved shape of a model: every number a layer needs, nothing left to derive."""
+
+import dataclasses
+
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+
+from actlab import activations
+from actlab.config import ModelConfig
+from actlab.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """A ModelConfig with its Nones resolved and the compute dtype."""
+
+    activation: str
+    n_layers: int
+    d_model: int
+    n_heads: int
+    d_ff: int
+    d_hidden: int
+    context: int
+    vocab_size: int
+    norm: str
+    norm_position: str
+    position: str
+    tie_embeddings: bool
+    use_bias: bool
+    dtype: DTypeLike
+
+
+def gated_width(d_ff: int) -> int:
+    """2F/3 rounded to a multiple of 8: the width at which three gated matrices weigh what two plain ones do.
+
+    Shazeer 2020, arXiv:2002.05202, section 2.
+    """
+    return max(8, round(2 * d_ff / 3 / 8) * 8)
+
+
+def resolve(config: ModelConfig, dtype: DTypeLike = jnp.float32) -> Spec:
+    """The Spec of a config whose vocabulary size is known; raises UserError if it is None."""
+    if config.vocab_size is None:
+        raise UserError("config.model.vocab_size=None is open: give a number, or let a tokenizer decide it.")
+    d_ff = 4 * config.d_model if config.d_ff is None else config.d_ff
+    gated = activations.get(config.activation).gated
+    shared = {
+        field.name: getattr(config, field.name) for field in dataclasses.fields(config) if field.name not in _OWN_FIELDS
+    }
+    return Spec(
+        **shared,
+        vocab_size=config.vocab_size,
+        d_ff=d_ff,
+        d_hidden=gated_width(d_ff) if gated else d_ff,
+        dtype=dtype,
+    )
+
+
+_OWN_FIELDS = ("kind", "d_ff", "vocab_size")

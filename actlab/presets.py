@@ -1,0 +1,33 @@
+"""Sizes with a name, shared by the config files."""
+
+from ml_collections import config_dict
+
+from actlab import config
+from actlab.errors import UserError, suggestion
+
+_SIZES = {
+    # 2 CPU cores, under 3 minutes; 1.3M parameters.
+    "small": {
+        "model.d_model": 128,
+        "model.n_heads": 4,
+        "data.tokenizer": "bpe:1024",
+        "data.batch_size": 16,
+        "optimizer.learning_rate": 3e-3,
+        "train.n_steps": 1200,
+        "train.eval_every": 300,
+        "train.checkpoint_every": 300,
+    },
+    # About 10.7M parameters over bytes: the schema's own defaults.
+    "char": {},
+    # The same with GPT-2's vocabulary: about 30M.
+    "paper": {"data.tokenizer": "gpt2", "model.vocab_size": 50_304},
+}
+
+
+def tinystories(preset: str) -> config_dict.ConfigDict:
+    """A decoder on TinyStories, or on the embedded corpus where that is not prepared; raises UserError."""
+    if preset not in _SIZES:
+        raise UserError(f"preset {preset!r} is not known: {suggestion(preset, _SIZES)}")
+    overrides = config.default()
+    overrides.update_from_flattened_dict(_SIZES[preset])
+    return overrides

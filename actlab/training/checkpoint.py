@@ -1,0 +1,154 @@
+"""Checkpoints of a cohort's state: asynchronous, sealed with SHA-256, verified before they are trusted.
+
+The only file that imports orbax, which restores a flipped bit without a word.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+from typing import Any
+
+import jax
+import orbax.checkpoint as ocp
+
+from actlab.errors import UserError
+
+SEAL = "actlab_seal.json"  # lies inside a step's folder, so that it goes when the step goes
+
+
+class Checkpoints:
+    """The last `keep` steps of a run beside its best one, in one folder.
+
+    A step counts only once it is sealed: sizes and SHA-256 of all its files are written after its commit. A run that
+    was killed in between goes on from the step before.
+    """
+
+    def __init__(self, directory: pathlib.Path, keep: int = 1, read_only: bool = False):
+        self._directory = directory.absolute()
+        self._unsealed: set[int] = set()
+        self._read_only = read_only
+        self._keep = keep
+        self._manager = self._open(keep)
+
+    def _open(self, keep: int) -> ocp.CheckpointManager:
+        if self._read_only:
+            return ocp.CheckpointManager(self._directory, options=ocp.CheckpointManagerOptions(read_only=True))
+        policies = ocp.checkpoint_managers
+        best = policies.BestN(
+            get_metric_fn=lambda metrics: metrics["loss"], reverse=True, n=1, keep_checkpoints_without_metrics=False
+        )
+        options = ocp.CheckpointManagerOptions(
+            preservation_policy=policies.AnyPreservationPolicy([policies.LatestN(keep), best]),
+            cleanup_tmp_directories=True,
+        )
+        return ocp.CheckpointManager(self._directory, options=options)
+
+    def save(self, step: int, state: Any, loss: float | None) -> None:
+        """Begins to save a step in the background; `loss`, where known, decides which step is the best."""
+        self._wait_and_seal()
+        metrics = None if loss is None else {"loss": loss}
+        if not self._manager.save(step, args=ocp.args.StandardSave(state), metrics=metrics):
+            raise RuntimeError(f"orbax refused to save step {step} after step {self._manager.latest_step()}")
+        self._unsealed.add(step)
+
+    def seal_finished(self) -> None:
+        """Seals what has been committed by now; cheap to call often."""
+        if self._unsealed and not self._manager.is_saving_in_progress():
+            self._wait_and_seal()
+
+    def close(self) -> None:
+        """Waits for the last save, seals it, and raises what went wrong in the background."""
+        self._wait_and_seal()
+        self._manager.close()
+
+    def restore_latest(self, abstract_state: Any) -> tuple[Any, int, list[str]]:
+        """(state, step, notes) of the newest sound step; (None, 0, notes) where there is none.
+
+        A step that is damaged or unsealed is passed over with a note that says so; unless reading only, it is
+        moved to `set_aside/` beside the folder.
+
+        Raises:
+            UserError: if a sound step holds arrays of other names, shapes or dtypes than `abstract_state`.
+        """
+        notes = []
+        for step in sorted(self._manager.all_steps(), reverse=True):
+            problem = self._problem(step)
+            if problem is None:
+                self._require_same_arrays(step, abstract_state)
+                restored = self._manager.restore(step, args=ocp.args.StandardRestore(abstract_state))
+                return restored, step, notes
+            notes.append(f"checkpoint {step} {problem}")
+            if not self._read_only:
+                self._set_aside(step)
+        return None, 0, notes
+
+    def _wait_and_seal(self) -> None:
+        self._manager.wait_until_finished()
+        for step in sorted(self._unsealed):
+            folder = self._directory / str(step)
+            if folder.is_dir():
+                _write_seal(folder)
+        self._unsealed.clear()
+
+    def _problem(self, step: int) -> str | None:
+        folder = self._directory / str(step)
+        if not (folder / SEAL).is_file():
+            return "was not sealed (the run was stopped while saving)"
+        sealed = json.loads((folder / SEAL).read_text())
+        found = _digests(folder)
+        damaged = sorted(name for name in sealed.keys() | found.keys() if sealed.get(name) != found.get(name))
+        return f"is damaged ({damaged[0]} differs from its SHA-256)" if damaged else None
+
+    def _set_aside(self, step: int) -> None:
+        target = self._directory.parent / "set_aside"
+        target.mkdir(exist_ok=True)
+        destination = target / f"checkpoint-{step}"
+        shutil.rmtree(destination, ignore_errors=True)
+        os.replace(self._directory / str(step), destination)
+        # Orbax refuses to save at or below a step it has seen: a new manager forgets it.
+        self._manager.close()
+        self._manager = self._open(self._keep)
+
+    def _require_same_arrays(self, step: int, abstract_state: Any) -> None:
+        saved = _signature(self._manager.item_metadata(step))
+        wanted = _signature(abstract_state)
+        for name in sorted(saved.keys() | wanted.keys()):
+            if saved.get(name) != wanted.get(name):
+                raise UserError(
+                    f"checkpoint {step} holds {name} as {saved.get(name)}, but this model wants {wanted.get(name)}: "
+                    "it is of another model; take another workdir."
+                )
+
+
+def _signature(tree: Any) -> dict[str, str]:
+    # Saved metadata has dictionaries and lists where the state has named tuples: compare by path alone.
+    leaves = jax.tree_util.tree_leaves_with_path(tree, is_leaf=lambda node: hasattr(node, "shape"))
+    return {"/".join(_key(part) for part in path): f"{leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves}
+
+
+def _key(part: Any) -> str:
+    for attribute in ("name", "key", "idx"):
+        if hasattr(part, attribute):
+            return str(getattr(part, attribute))
+    raise TypeError(f"unknown kind of tree path: {part!r}")
+
+
+def _digests(folder: pathlib.Path) -> dict[str, list[int | str]]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
+    digests = {}
+    for path in files:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digests[str(path.relative_to(folder))] = [path.stat().st_size, digest]
+    return digests
+
+
+def _write_seal(folder: pathlib.Path) -> None:
+    temporary = folder / f"{SEAL}.tmp"
+    with temporary.open("w") as file:
+        json.dump(_digests(folder), file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, folder / SEAL)

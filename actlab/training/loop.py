@@ -1,0 +1,146 @@
+"""The loop: drives a cohort from its newest checkpoint to its last step. Evaluates, logs, saves, stops when told."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from jaxtyping import Float, Float32, Int32
+
+from actlab.config import Config
+from actlab.training.checkpoint import Checkpoints
+from actlab.training.cohort import Cohort
+from actlab.training.records import Row, Workdir
+from actlab.training.step import Metrics
+
+
+@dataclasses.dataclass(frozen=True)
+class Feed:
+    """The data of a cohort: training windows of a span of steps, and the validation set."""
+
+    train: Callable[[int, int], Int32[np.ndarray, "R K B L+1"]]  # (first step, steps per call)
+    windows_NBL: Int32[np.ndarray, "N B L+1"]
+    weights_NBL: Float32[np.ndarray, "N B L"]
+
+
+class Watcher(Protocol):
+    """Whoever looks on while a cohort trains."""
+
+    def on_step(self, step: int, loss: Float[np.ndarray, "R"], tokens_per_second: float) -> None:
+        """A call has ended at `step` with these training losses."""
+
+    def on_evaluation(self, step: int, loss: Float[np.ndarray, "R"]) -> None:
+        """These are the validation losses at `step`."""
+
+
+def boundary(config: Config, step: int) -> int:
+    """Where the call that begins at `step` ends: a function of the step alone, so that a resume repeats it."""
+    train = config.train
+    spans = (train.steps_per_call, train.eval_every, train.checkpoint_every)
+    return min(train.n_steps, *((step // span + 1) * span for span in spans))
+
+
+class Loop:
+    """One session of training on a workdir; `run` is called once."""
+
+    def __init__(
+        self, config: Config, cohort: Cohort, names: Sequence[str], feed: Feed, workdir: Workdir, watcher: Watcher
+    ):
+        self._config, self._cohort, self._names = config, cohort, names
+        self._feed, self._workdir, self._watcher = feed, workdir, watcher
+        self._alive = np.ones(len(names), bool)
+        self._tokens_per_step = config.data.batch_size * config.model.context
+        self._seconds = 0.0
+        self._mark = 0.0
+        self._saved = 0
+
+    def run(
+        self, checkpoints: Checkpoints, restored: tuple[Any, int], stop: Callable[[], bool]
+    ) -> tuple[Any, int, bool]:
+        """Trains to the end, to the divergence of every lane, or until `stop()`; returns (state, step, stopped)."""
+        state, step = restored
+        kept = self._workdir.begin_metrics(step)
+        self._seconds = max((row["seconds"] for row in kept), default=0.0)
+        self._alive[[self._names.index(row["run"]) for row in kept if "status" in row]] = False
+        self._saved = step
+        self._mark = time.perf_counter()
+        if step == 0:
+            state = self._cohort.init()
+            self._evaluate(state, 0)
+        waiting: tuple[int, int, Metrics] | None = None
+        n_steps, train = self._config.train.n_steps, self._config.train
+        with jax.transfer_guard("disallow"):
+            while step < n_steps and self._alive.any() and not stop():
+                end = boundary(self._config, step)
+                windows = self._feed.train(step, train.steps_per_call)
+                state, metrics = self._cohort.train(state, windows, end - step)
+                # The device works on this call while the host writes down the one before.
+                self._log(waiting)
+                waiting, step = (step, end, metrics), end
+                evaluate = step % train.eval_every == 0 or step == n_steps
+                if evaluate or step % train.checkpoint_every == 0:
+                    self._log(waiting)
+                    waiting = None
+                loss = self._evaluate(state, step) if evaluate and self._alive.any() else None
+                if self._alive.any() and (step % train.checkpoint_every == 0 or step == n_steps):
+                    self._save(checkpoints, step, state, loss)
+                checkpoints.seal_finished()
+            self._log(waiting)
+        stopped = step < n_steps and bool(self._alive.any())
+        if stopped and step != self._saved:
+            self._save(checkpoints, step, state, None)
+        checkpoints.close()
+        return state, step, stopped
+
+    def _save(self, checkpoints: Checkpoints, step: int, state: Any, loss: Float[np.ndarray, "R"] | None) -> None:
+        self._workdir.sync_metrics()
+        self._saved = step
+        checkpoints.save(step, state, None if loss is None else float(loss[self._alive].mean()))
+
+    def _elapsed(self) -> float:
+        """Seconds since the last call; added to the run's total, over all its sessions."""
+        now = time.perf_counter()
+        elapsed, self._mark = now - self._mark, now
+        self._seconds += elapsed
+        return elapsed
+
+    def _log(self, waiting: tuple[int, int, Metrics] | None) -> None:
+        """Rows of a call's logged steps; a lane whose loss is not finite gets one last row and is out."""
+        if waiting is None:
+            return
+        first, end, on_device = waiting
+        metrics = Metrics(*jax.device_get(on_device))
+        speed = (end - first) * self._tokens_per_step / self._elapsed()
+        rows = []
+        for index, step in enumerate(range(first + 1, end + 1)):
+            for lane in np.flatnonzero(self._alive):
+                finite = math.isfinite(metrics.loss[lane, index])
+                if not finite:
+                    self._alive[lane] = False
+                if not finite or step % self._config.train.log_every == 0 or step == self._config.train.n_steps:
+                    values = {name: float(array[lane, index]) for name, array in metrics._asdict().items()}
+                    rows.append(self._row(lane, step, "train", values, round(speed, 1)))
+        self._workdir.append_metrics(rows)
+        self._watcher.on_step(end, metrics.loss[:, end - first - 1], speed)
+
+    def _evaluate(self, state: Any, step: int) -> Float[np.ndarray, "R"]:
+        loss = self._cohort.evaluate(state, self._feed.windows_NBL, self._feed.weights_NBL)
+        self._elapsed()
+        rows = []
+        for lane in np.flatnonzero(self._alive):
+            self._alive[lane] = math.isfinite(loss[lane])
+            rows.append(self._row(lane, step, "validation", {"loss": float(loss[lane])}, None))
+        self._workdir.append_metrics(rows)
+        self._watcher.on_evaluation(step, loss)
+        return loss
+
+    def _row(self, lane: int, step: int, split: str, values: dict[str, float], speed: float | None) -> Row:
+        row: Row = {"run": self._names[lane], "step": step, "split": split, **values}
+        if not self._alive[lane]:
+            row["status"] = "diverged"
+        if speed is not None:
+            row["tokens_per_second"] = speed
+        return {**row, "seconds": round(self._seconds, 3)}

@@ -1,0 +1,84 @@
+"""manifest.json: on what a run was trained. Package versions, commit, device, data; a row per session."""
+
+import datetime
+import importlib.metadata
+import pathlib
+import platform
+import subprocess
+from typing import Any
+
+import jax
+
+from actlab.data.cache import TokenCache
+from actlab.errors import UserError
+from actlab.training.records import Workdir
+
+PACKAGES = (
+    "actlab",
+    "jax",
+    "jaxlib",
+    "flax",
+    "optax",
+    "orbax-checkpoint",
+    "tensorflow-datasets",
+    "tokenizers",
+    "numpy",
+)
+
+
+def require_same_data(workdir: Workdir, tokens: TokenCache) -> None:
+    """Raises UserError if the workdir was begun on other data."""
+    known = workdir.manifest()
+    if known and known["data"]["fingerprint"] != tokens.fingerprint:
+        raise UserError(
+            f"--workdir={workdir.path} was begun on data {tokens.name!r} with fingerprint "
+            f"{known['data']['fingerprint'][:12]}, but config.data.dir holds {tokens.fingerprint[:12]}: "
+            "restore that data or take another workdir."
+        )
+
+
+def add_session(workdir: Workdir, tokens: TokenCache, command: list[str], step: int, notes: list[str]) -> None:
+    """Records a session that goes on from `step`; the first one also records the data."""
+    manifest = workdir.manifest() or {"data": _describe(tokens), "sessions": []}
+    manifest["sessions"].append(
+        {
+            "from_step": step,
+            "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "command": command,
+            "commit": _commit(),
+            "device": {"kind": jax.devices()[0].device_kind, "count": jax.device_count(), "host": platform.machine()},
+            "python": platform.python_version(),
+            "packages": {name: _version(name) for name in PACKAGES},
+            "notes": notes,
+        }
+    )
+    workdir.write_manifest(manifest)
+
+
+def _describe(tokens: TokenCache) -> dict[str, Any]:
+    meta = tokens.meta
+    return {
+        "name": tokens.name,
+        "fingerprint": tokens.fingerprint,
+        "tokenizer": meta.tokenizer,
+        "documents": dict(meta.n_documents),
+        "tokens": dict(meta.n_tokens),
+        "licence": meta.licence,
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None  # run from a checkout that was not installed
+
+
+def _commit() -> str | None:
+    """The commit the package was run from, with a mark if files differ from it; None outside a checkout."""
+    here = pathlib.Path(__file__).parent
+    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

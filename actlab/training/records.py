@@ -1,0 +1,128 @@
+"""A workdir: what a run leaves behind. config.json, manifest.json, metrics.jsonl, results.csv."""
+
+import csv
+import json
+import math
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import filelock
+
+from actlab import config as config_lib
+from actlab.config import Config
+from actlab.errors import UserError
+
+TIME_FIELDS = ("tokens_per_second", "seconds")  # the only fields of a metrics row that differ between equal runs
+Row = dict[str, Any]
+
+
+class Workdir:
+    """A run's folder, held by one process at a time. Whole files are written atomically, metrics row by row."""
+
+    def __init__(self, path: pathlib.Path):
+        self.path = path
+        self._lock = filelock.FileLock(path / ".lock")
+        self._metrics: Any = None
+
+    def open(self, config: Config) -> None:
+        """Takes the folder for a run; creates it where there is none.
+
+        Raises:
+            UserError: if it cannot be written, belongs to another config or is in use by another process.
+        """
+        self._refuse_other_config(config)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+        except filelock.Timeout as error:
+            raise UserError(
+                f"--workdir={self.path} is in use by another process: wait for it or take another."
+            ) from error
+        except OSError as error:
+            raise UserError(f"--workdir={self.path} cannot be written ({error.strerror}): take another.") from error
+        if not (self.path / "config.json").exists():
+            write_atomically(self.path / "config.json", config_lib.to_json(config))
+
+    def close(self) -> None:
+        """Flushes metrics and lets other processes in."""
+        if self._metrics:
+            self._metrics.close()
+        self._lock.release()
+
+    def _refuse_other_config(self, config: Config) -> None:
+        known = self.path / "config.json"
+        if not known.is_file():
+            return
+        theirs = config_lib.from_json(known.read_text())
+        path = config_lib.first_difference(config, theirs)
+        if path:
+            ours, other = config_lib.flat(config)[path], config_lib.flat(theirs)[path]
+            raise UserError(
+                f"--workdir={self.path} belongs to another config: config.{path} is {other!r} there and {ours!r} here; "
+                "take another workdir, or the config that began it."
+            )
+
+    def manifest(self) -> dict[str, Any]:
+        """What manifest.json holds; empty before the first session."""
+        path = self.path / "manifest.json"
+        return json.loads(path.read_text()) if path.is_file() else {}
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Replaces manifest.json."""
+        write_atomically(self.path / "manifest.json", json.dumps(manifest, indent=2) + "\n")
+
+    def metrics(self) -> list[Row]:
+        """All complete rows of metrics.jsonl; a last line cut short by a kill is left out."""
+        path = self.path / "metrics.jsonl"
+        lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
+        return [json.loads(line) for line in lines if line.endswith(b"\n")]
+
+    def begin_metrics(self, step: int) -> list[Row]:
+        """Drops the rows after `step`, which a resume writes again, and opens the file; returns the rows kept."""
+        kept = [row for row in self.metrics() if row["step"] <= step] if step else []
+        write_atomically(self.path / "metrics.jsonl", "".join(_line(row) for row in kept))
+        self._metrics = (self.path / "metrics.jsonl").open("a")
+        return kept
+
+    def append_metrics(self, rows: Iterable[Row]) -> None:
+        """Appends rows; a number that is not finite becomes null, which JSON can hold."""
+        self._metrics.writelines(_line(row) for row in rows)
+        self._metrics.flush()
+
+    def sync_metrics(self) -> None:
+        """Forces the rows to disk: before a checkpoint of their step is, lest a resume lack them."""
+        os.fsync(self._metrics.fileno())
+
+    def results(self) -> list[dict[str, str]]:
+        """The rows of results.csv; empty where there is none."""
+        path = self.path / "results.csv"
+        return list(csv.DictReader(path.read_text().splitlines())) if path.is_file() else []
+
+    def write_results(self, rows: list[Row]) -> None:
+        """Replaces results.csv."""
+        with tempfile.SpooledTemporaryFile(mode="w+", newline="") as buffer:
+            writer = csv.DictWriter(buffer, rows[0].keys(), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+            buffer.seek(0)
+            write_atomically(self.path / "results.csv", buffer.read())
+
+
+def _line(row: Row) -> str:
+    finite = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()
+    }
+    return json.dumps(finite) + "\n"
+
+
+def write_atomically(path: pathlib.Path, text: str) -> None:
+    """Writes beside, syncs, renames: a reader sees the old file or the new one, never a part."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with temporary.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)

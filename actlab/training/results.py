@@ -1,0 +1,38 @@
+"""The result of a run: the row of results.csv that its metrics amount to."""
+
+import math
+from collections.abc import Sequence
+
+from actlab.config import Config
+from actlab.models import Costs
+from actlab.training.records import Row
+
+
+def result_row(config: Config, name: str, metrics: Sequence[Row], costs: Costs, floor: float | None, done: bool) -> Row:
+    """Axes, losses in nats per token, status (finished, diverged or stopped) and cost of one run."""
+    mine = [row for row in metrics if row["run"] == name]
+    losses = [(row["loss"], row["step"]) for row in mine if row["split"] == "validation" and row["loss"] is not None]
+    best_loss, best_step = min(losses, default=(math.nan, 0))
+    diverged = any("status" in row for row in mine)
+    steps = mine[-1]["step"]
+    return {
+        "run": name,
+        "activation": config.model.activation,
+        "learning_rate": config.optimizer.learning_rate,
+        "weight_decay": config.optimizer.weight_decay,
+        "seed": config.seed,
+        "data": config.data.name,
+        "tokenizer": config.data.tokenizer,
+        "status": "diverged" if diverged else "finished" if done else "stopped",
+        "initial_loss": losses[0][0] if losses else math.nan,
+        "final_loss": math.nan if diverged else losses[-1][0],
+        "best_loss": best_loss,
+        "best_step": best_step,
+        "floor": math.nan if floor is None else floor,
+        "steps": steps,
+        "tokens": steps * config.data.batch_size * config.model.context,
+        "seconds": mine[-1]["seconds"],
+        "parameters": costs.parameters,
+        "non_embedding_parameters": costs.non_embedding,
+        "flops_per_token": costs.flops_per_token,
+    }

@@ -1,0 +1,65 @@
+"""What is compiled: one AdamW update, one evaluation. Pure; jit, vmap, donation and sharding are cohort.py's."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+from actlab.config import Config
+from actlab.models import Model
+from actlab.training import objectives
+from actlab.training.optimizer import Hyperparameters, adamw, schedule_fraction
+
+
+class TrainState(NamedTuple):
+    """All that a run carries from step to step: plain pytrees, no key and no iterator."""
+
+    step: Int[Array, ""]
+    params: Any
+    optimizer: Any
+
+
+class Metrics(NamedTuple):
+    """Scalars of one update. Norms are global L2 norms; the gradient's is taken before clipping."""
+
+    loss: Float[Array, ""]
+    grad_norm: Float[Array, ""]
+    update_norm: Float[Array, ""]
+    param_norm: Float[Array, ""]
+    learning_rate: Float[Array, ""]
+
+
+def init_state(model: Model, config: Config, seed: Int[Array, ""]) -> TrainState:
+    """Step 0: parameters drawn from the seed, moments zero."""
+    params = model.init(jax.random.key(seed))
+    tx = adamw(config.optimizer, jnp.float32(0), jnp.float32(0))
+    return TrainState(jnp.int32(0), params, tx.init(params))
+
+
+def train_step(
+    model: Model, config: Config, hyper: Hyperparameters, state: TrainState, windows: Int[Array, "B L+1"]
+) -> tuple[TrainState, Metrics]:
+    """One update on the mean next-token loss of a batch, in nats per token."""
+
+    def objective(params: Any) -> Array:
+        logits_BLV, _ = model.apply(params, windows[:, :-1])
+        return objectives.cross_entropy(logits_BLV, windows[:, 1:]).mean()
+
+    loss, grads = jax.value_and_grad(objective)(state.params)
+    learning_rate = hyper.learning_rate * schedule_fraction(config.optimizer, config.train.n_steps, state.step)
+    tx = adamw(config.optimizer, hyper.weight_decay, learning_rate)
+    updates, optimizer = tx.update(grads, state.optimizer, state.params)
+    params = optax.apply_updates(state.params, updates)
+    norm = optax.tree.norm
+    metrics = Metrics(loss, norm(grads), norm(updates), norm(params), learning_rate)
+    return TrainState(state.step + 1, params, optimizer), metrics
+
+
+def eval_step(
+    model: Model, params: Any, windows: Int[Array, "B L+1"], weights: Float[Array, "B L"]
+) -> Float[Array, ""]:
+    """Weighted sum of the next-token losses of a batch, in nats."""
+    logits_BLV, _ = model.apply(params, windows[:, :-1])
+    return (objectives.cross_entropy(logits_BLV, windows[:, 1:]) * weights).sum()

@@ -1,0 +1,15 @@
+"""Question: how well does GELU do in a GPT-style decoder on TinyStories?
+
+Command: python -m actlab.main --config=configs/tinystories_gelu.py[:small|char|paper]
+"""
+
+from ml_collections import config_dict
+
+from actlab import presets
+
+
+def get_config(preset: str = "char") -> config_dict.ConfigDict:
+    """Overrides of the schema's defaults."""
+    config = presets.tinystories(preset)
+    config.model.activation = "gelu"
+    return config
