@@ -1,0 +1,102 @@
+"""Batches as pure functions: training windows of (seed, step), one fixed validation set, its floor."""
+
+import functools
+
+import numpy as np
+from jaxtyping import Float32, Int32, Int64, UInt
+
+from actlab.data.cache import Split, TokenCache
+from actlab.errors import UserError
+
+# One permutation for each lane's seed; at 5 million windows one takes 40 MB.
+KEPT_PERMUTATIONS = 16
+
+
+def train_batch(
+    tokens: UInt[np.ndarray, "n_tokens"],
+    *,
+    context: int,
+    batch_size: int,
+    seed: int,
+    step: int,
+    process_index: int = 0,
+    process_count: int = 1,
+) -> Int32[np.ndarray, "B {context}+1"]:
+    """This process's rows of the batch of a step; all processes' rows in order are the batch.
+
+    Non-overlapping windows are shuffled anew in each epoch, and each is seen once in it; a batch may straddle two.
+
+    Raises:
+      UserError: less text than one window, a batch size that the processes cannot share, or a seed outside 64 bits.
+    """
+    if batch_size % process_count:
+        raise UserError(
+            f"data.batch_size={batch_size} cannot be shared by {process_count} processes: take a multiple of that."
+        )
+    if not 0 <= seed < 1 << 64:
+        raise UserError(f"seed={seed} is outside 0 to 2**64 - 1: take one inside.")
+    n_windows = _count_windows(tokens, context)
+    rows = batch_size // process_count
+    first = step * batch_size + process_index * rows
+    windows = _windows(first, rows, n_windows, seed)
+    return tokens[windows[:, None] * context + np.arange(context + 1)].astype(np.int32)
+
+
+def validation_set(
+    split: Split, *, context: int, n_tokens: int
+) -> tuple[Int32[np.ndarray, "W {context}+1"], Float32[np.ndarray, "W {context}"], int]:
+    """The first whole documents with at least `n_tokens` tokens in all (or every document), cut into windows.
+
+    Returns the windows, the weight (1 or 0) of each target, and the number of documents: every token of these
+    documents, end marks included, has weight 1 once; the rest of the last window is end-of-text of weight 0.
+
+    Raises:
+      UserError: `n_tokens` or `context` below one.
+    """
+    if n_tokens < 1 or context < 1:
+        raise UserError(f"a validation set of {n_tokens} tokens with model.context={context} is empty: raise both.")
+    n_documents = min(int(np.searchsorted(split.starts, n_tokens + 1)), split.n_documents)
+    stream = split.tokens[: split.starts[n_documents]].astype(np.int32)
+    n_windows = -(-(len(stream) - 1) // context)
+    padded = np.full(n_windows * context + 1, stream[0], np.int32)
+    padded[: len(stream)] = stream
+    windows = padded[np.arange(n_windows)[:, None] * context + np.arange(context + 1)]
+    weights = (np.arange(n_windows * context) < len(stream) - 1).astype(np.float32)
+    return windows, weights.reshape(n_windows, context), n_documents
+
+
+def bayes_loss(cache: TokenCache, n_documents: int) -> float | None:
+    """Loss in nats per token of the true distribution on the first validation documents; None where it is unknown."""
+    if cache.validation_nats is None:
+        return None
+    n_targets = int(cache.validation.starts[n_documents]) - 1
+    return float(cache.validation_nats[:n_documents].sum() / n_targets)
+
+
+def _count_windows(tokens: np.ndarray, context: int) -> int:
+    n_windows = (len(tokens) - 1) // context
+    if n_windows < 1:
+        place = getattr(tokens, "filename", None) or "the given text"
+        raise UserError(
+            f"{place} has {len(tokens)} tokens, too few for one window of model.context={context} and one more: "
+            "lower model.context or take more text."
+        )
+    return n_windows
+
+
+def _windows(first: int, count: int, n_windows: int, seed: int) -> Int64[np.ndarray, "count"]:
+    epochs, places = np.divmod(np.arange(first, first + count), n_windows)
+    chosen = np.empty(count, np.int64)
+    for epoch in range(int(epochs[0]), int(epochs[-1]) + 1):
+        here = epochs == epoch
+        chosen[here] = _permutation(seed, epoch, n_windows)[places[here]]
+    return chosen
+
+
+@functools.lru_cache(KEPT_PERMUTATIONS)
+def _permutation(seed: int, epoch: int, n: int) -> Int64[np.ndarray, "n"]:
+    # A tuple of Python integers would pass through float64 and confuse seeds above 2**53.
+    key = np.array([seed, epoch], np.uint64)
+    permutation = np.random.Generator(np.random.Philox(key=key)).permutation(n)
+    permutation.setflags(write=False)
+    return permutation

@@ -1,0 +1,106 @@
+"""The TFDS builder of text: the only file that imports tensorflow_datasets."""
+
+import contextlib
+import functools
+import io
+import itertools
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from actlab.data.datasets import TFDS_VERSION
+from actlab.data.progress import track
+from actlab.data.sources import SPLITS, Source
+from actlab.errors import UserError
+
+READ_DOCUMENTS = 256
+
+
+class TextBuilder(tfds.core.ShardBasedBuilder):
+    """Writes documents in their order.
+
+    TFDS's GeneratorBasedBuilder keeps a whole split in memory and from 1 GB on needs TensorFlow for its temporary
+    files, so TinyStories cannot be built with it; this one holds a single shard.
+    """
+
+    VERSION = tfds.core.Version(TFDS_VERSION)
+
+    def __init__(self, *, source: Source, directory: Path, advance: Callable[[int], None]) -> None:
+        self.name = source.folder  # pyright: ignore[reportAttributeAccessIssue]
+        self._source = source
+        self._advance = advance
+        self._record = tfds.core.MetadataDict(
+            name=source.name,
+            source_hash=source.hash,
+            licence=source.licence,
+            description=source.description,
+            entropy_nats=source.entropy_nats,
+            n_documents=dict.fromkeys(SPLITS, 0),
+            n_bytes=dict.fromkeys(SPLITS, 0),
+        )
+        super().__init__(data_dir=str(directory))
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        features: dict[str, Any] = {"text": tfds.features.Text()}
+        if self._source.entropy_nats is not None:
+            # As a plain scalar TFDS would store float64 in 32 bits.
+            features["nats"] = tfds.features.Tensor(shape=(), dtype=np.float64, encoding="bytes")
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description=self._source.description,
+            license=self._source.licence,
+            features=tfds.features.FeaturesDict(features),
+            metadata=self._record,
+            disable_shuffling=True,
+        )
+
+    def _download_and_prepare(self, dl_manager: Any, download_config: Any = None) -> None:
+        super()._download_and_prepare(dl_manager, download_config)
+        if self._source.current_hash() != self._source.hash:
+            raise UserError(f"the text of data.name={self._source.name!r} changed while it was read: run again.")
+
+    def _shard_iterators_per_split(self, dl_manager: Any) -> dict[str, list[Callable[[], Iterator[Any]]]]:
+        return {split: self._shard_iterators(split) for split in SPLITS}
+
+    def _shard_iterators(self, split: str) -> list[Callable[[], Iterator[Any]]]:
+        numbered = self._counted(split)
+        return [functools.partial(itertools.islice, numbered, count) for count in self._source.shards[split]]
+
+    def _counted(self, split: str) -> Iterator[tuple[int, dict[str, str | float]]]:
+        for number, example in enumerate(self._source.examples(split)):
+            self._record["n_documents"][split] += 1
+            self._record["n_bytes"][split] += len(str(example["text"]).encode())
+            self._advance(1)
+            yield number, example
+
+
+def build(source: Source, directory: Path, *, show: bool) -> None:
+    """Writes a dataset below `directory`; the caller holds the lock.
+
+    Raises:
+      UserError: the source changed while it was read.
+    """
+    total = sum(sum(counts) for counts in source.shards.values())
+    with track(f"preparing {source.name}", total, show=show) as advance, _quiet():
+        # TFDS wants a folder for downloads though there are none.
+        with tempfile.TemporaryDirectory() as unused:
+            builder = TextBuilder(source=source, directory=directory, advance=advance)
+            builder.download_and_prepare(file_format="array_record", download_dir=unused)
+
+
+def read(folder: Path, split: str) -> Iterator[list[dict[str, Any]]]:
+    """Examples of a split in their order, some at a time; text comes as bytes."""
+    source = tfds.builder_from_directory(folder).as_data_source(split)  # pyright: ignore[reportCallIssue]
+    for start in range(0, len(source), READ_DOCUMENTS):
+        yield source.__getitems__(range(start, min(start + READ_DOCUMENTS, len(source))))
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    tfds.disable_progress_bar()
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield

@@ -1,0 +1,118 @@
+"""Datasets prepared in a data directory: which there are, how one is made, how it is read back."""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from actlab.data import folders, sources
+from actlab.data.sources import N_STORIES, STORY_GRAMMAR, TINY_STORIES
+from actlab.errors import UserError
+
+TFDS_VERSION = "1.0.0"
+RECORD = "metadata.json"
+RESERVED = ("auto", "downloads", "gpt2", "tokens")
+
+
+@dataclasses.dataclass(frozen=True)
+class Dataset:
+    """A prepared dataset with the splits "train" and "validation"."""
+
+    name: str
+    root: Path
+    source_hash: str
+    licence: str
+    description: str
+    n_documents: Mapping[str, int]
+    n_bytes: Mapping[str, int]  # of UTF-8 text
+    entropy_nats: float | None  # per document, where it is known
+
+    def texts(self, split: str) -> Iterator[list[str]]:
+        """Documents of a split in their order, some at a time."""
+        for examples in self._examples(split):
+            yield [example["text"].decode() for example in examples]
+
+    def nats(self, split: str) -> list[float]:
+        """-log probability of each document of a split, for a dataset whose entropy is known."""
+        return [float(example["nats"]) for examples in self._examples(split) for example in examples]
+
+    def _examples(self, split: str) -> Iterator[list[dict[str, Any]]]:
+        from actlab.data import builder
+
+        try:
+            yield from builder.read(self.root / TFDS_VERSION, split)
+        except (OSError, RuntimeError, ValueError, IndexError) as error:
+            raise folders.damaged(self.root / TFDS_VERSION, f"the {split} split cannot be read: {error}") from error
+
+
+def find(name: str, directory: Path, *, n_stories: int = N_STORIES) -> Dataset | None:
+    """The dataset of that name if it is prepared, without reading its documents."""
+    root = directory / sources.folder_of(name, n_stories)
+    return _load(root) if (root / TFDS_VERSION / RECORD).exists() else None
+
+
+def prepared(directory: Path) -> list[Dataset]:
+    """Every dataset prepared in a data directory, by folder name."""
+    return [_load(path.parents[1]) for path in sorted(directory.glob(f"*/{TFDS_VERSION}/{RECORD}"))]
+
+
+def prepare(
+    name: str, directory: Path, source: Path | None = None, *, n_stories: int = N_STORIES, show: bool = True
+) -> tuple[Dataset, bool]:
+    """Makes a dataset unless it is there; the second value says whether it was made now.
+
+    Raises:
+      UserError: a bad name, text that cannot be used, other text under the same name, no network, no place to write.
+    """
+    check_name(name)
+    if n_stories < 1:
+        raise UserError(f"n_stories={n_stories} is not positive: ask for at least one story.")
+    if name == STORY_GRAMMAR and source is not None:
+        raise UserError(f"--from={str(source)!r} does not go with {STORY_GRAMMAR}, which is built in: leave it out.")
+    if existing := find(name, directory, n_stories=n_stories):
+        return _same(existing, source, n_stories), False
+    made_from = sources.open_source(name, directory, source, n_stories=n_stories, show=show)
+    with folders.locked(directory, made_from.folder, show=show):
+        if existing := find(name, directory, n_stories=n_stories):
+            return _same(existing, source, n_stories), False
+        return _make(made_from, directory, show=show), True
+
+
+def check_name(name: str) -> None:
+    """Refuses names that cannot be a folder, or that mean something else."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
+        raise UserError(f"data.name={name!r} cannot be used: take lower-case letters, digits and _, a letter first.")
+    if name in RESERVED or (name.startswith(STORY_GRAMMAR) and name != STORY_GRAMMAR):
+        raise UserError(f"data.name={name!r} is reserved: take another name.")
+
+
+def _make(source: sources.Source, directory: Path, *, show: bool) -> Dataset:
+    from actlab.data import builder
+
+    folders.clean(directory / source.folder)
+    with folders.writing(directory):
+        builder.build(source, directory, show=show)
+    return _load(directory / source.folder)
+
+
+def _same(existing: Dataset, source: Path | None, n_stories: int) -> Dataset:
+    expected = sources.hash_of(existing.name, source, n_stories)
+    if expected is not None and expected != existing.source_hash:
+        raise UserError(
+            f"data.name={existing.name!r} in {existing.root} was made from other text: "
+            "remove that folder or take another name."
+        )
+    return existing
+
+
+def _load(root: Path) -> Dataset:
+    path = root / TFDS_VERSION / RECORD
+    record = folders.read_json(path)
+    try:
+        return Dataset(root=root, **record)
+    except TypeError as error:
+        raise folders.damaged(path, str(error)) from error
+
+
+__all__ = ["STORY_GRAMMAR", "TINY_STORIES", "Dataset", "check_name", "find", "prepare", "prepared"]

@@ -1,0 +1,31 @@
+"""Settings and small things that the tests share."""
+
+import jax
+import pytest
+
+from actlab import config as config_lib
+from actlab.config import Config
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Two layers, width 16, context 8: the smallest model in which everything happens.
+TINY = {
+    "model.n_layers": 2,
+    "model.d_model": 16,
+    "model.n_heads": 2,
+    "model.context": 8,
+    "model.vocab_size": 24,
+    "optimizer.warmup_steps": 2,
+    "data.batch_size": 4,
+    "train.n_steps": 12,
+    "train.steps_per_call": 3,
+    "train.log_every": 1,
+    "train.eval_every": 4,
+    "train.checkpoint_every": 4,
+}
+
+
+@pytest.fixture
+def tiny() -> Config:
+    """A valid config of the smallest model."""
+    return config_lib.replace(Config(), **TINY)

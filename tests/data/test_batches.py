@@ -1,0 +1,130 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import actlab.data
+from actlab.data import batches
+from actlab.data.cache import Split
+from actlab.errors import UserError
+
+END = 99
+
+
+def make_split(lengths: list[int]) -> Split:
+    stream, starts, value = [END], [1], 0
+    for length in lengths:
+        stream += [*range(value, value + length), END]
+        starts.append(len(stream))
+        value += length
+    return Split("toy/validation", np.array(stream, np.uint16), np.array(starts), n_bytes=value)
+
+
+def rows_of(tokens: np.ndarray, context: int, batch_size: int, steps: range, **options) -> np.ndarray:
+    arguments = dict(context=context, batch_size=batch_size, seed=5) | options
+    return np.concatenate([batches.train_batch(tokens, step=step, **arguments) for step in steps])
+
+
+def test_an_epoch_covers_every_window_once():
+    tokens = np.arange(1003, dtype=np.uint16)
+    n_windows = 1002 // 10
+    rows = rows_of(tokens, 10, 4, range(75))  # three epochs: batches straddle the borders
+    assert rows.dtype == np.int32 and rows.shape == (300, 11)
+    assert (np.diff(rows, axis=1) == 1).all()
+    orders = rows[:, 0].reshape(3, n_windows) // 10
+    for order in orders:
+        assert sorted(order) == list(range(n_windows))
+    assert len({tuple(order) for order in orders}) == 3
+
+
+def test_the_order_is_that_of_philox():
+    tokens = np.arange(101, dtype=np.uint16)
+    expected = np.random.Generator(np.random.Philox(key=(7, 2))).permutation(10)  # type: ignore[arg-type]
+    assert (rows_of(tokens, 10, 10, range(2, 3), seed=7)[:, 0] // 10).tolist() == expected.tolist()
+
+
+@given(n_processes=st.sampled_from([1, 2, 3, 6]), step=st.integers(0, 10**12))
+def test_processes_together_hold_the_whole_batch(n_processes, step):
+    tokens = np.arange(500, dtype=np.uint16)
+    whole = batches.train_batch(tokens, context=7, batch_size=12, seed=1, step=step)
+    parts = [
+        batches.train_batch(
+            tokens, context=7, batch_size=12, seed=1, step=step, process_index=i, process_count=n_processes
+        )
+        for i in range(n_processes)
+    ]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+def test_a_batch_larger_than_an_epoch_goes_on_in_the_next():
+    tokens = np.arange(21, dtype=np.uint16)
+    rows = rows_of(tokens, 10, 7, range(1))
+    assert np.bincount(rows[:, 0] // 10).tolist() in ([4, 3], [3, 4])
+
+
+def test_seeds_differ_up_to_64_bits():
+    tokens = np.arange(1001, dtype=np.uint16)
+    seeds = [0, 1, 2**53, 2**53 + 1, 2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1]
+    assert len({rows_of(tokens, 10, 20, range(1), seed=seed).tobytes() for seed in seeds}) == len(seeds)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64])
+def test_other_seeds_are_refused(seed):
+    with pytest.raises(UserError, match=f"seed={seed} is outside"):
+        rows_of(np.arange(100, dtype=np.uint16), 10, 2, range(1), seed=seed)
+
+
+def test_a_batch_that_cannot_be_shared_is_refused():
+    with pytest.raises(UserError, match="data.batch_size=5 cannot be shared by 2 processes"):
+        rows_of(np.arange(100, dtype=np.uint16), 10, 5, range(1), process_count=2)
+
+
+def test_too_little_text_names_data_tokens_and_context(tmp_path, write_texts):
+    assert rows_of(np.arange(11, dtype=np.uint16), 10, 1, range(1)).tolist() == [list(range(11))]
+    with pytest.raises(UserError, match="10 tokens.*model.context=10"):
+        rows_of(np.arange(10, dtype=np.uint16), 10, 1, range(1))
+    actlab.data.prepare("mine", tmp_path, source=write_texts(["abc"], ["d"]), progress=False)
+    cache = actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False)
+    with pytest.raises(UserError, match="mine/tokens/bytes/train.tokens has 5 tokens.*model.context=64"):
+        rows_of(cache.train.tokens, 64, 1, range(1))
+
+
+@given(
+    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=9), context=st.integers(1, 12), n_tokens=st.integers(1, 60)
+)
+def test_each_token_of_the_first_documents_is_scored_once(lengths, context, n_tokens):
+    split = make_split(lengths)
+    windows, weights, n_documents = batches.validation_set(split, context=context, n_tokens=n_tokens)
+    assert windows.dtype == np.int32 and weights.dtype == np.float32
+    assert windows.shape == (len(weights), context + 1) and weights.shape[1] == context
+    scored = windows[:, 1:][weights == 1]
+    expected = split.tokens[1 : split.starts[n_documents]]
+    np.testing.assert_array_equal(scored, expected)
+    np.testing.assert_array_equal(windows[:, :-1][weights == 1], split.tokens[: len(expected)])
+    assert (windows[:, 1:][weights == 0] == END).all()
+    assert weights[:-1].all() and weights[-1].any()
+    sizes = np.cumsum(np.array(lengths) + 1)
+    enough = np.flatnonzero(sizes >= n_tokens)
+    assert n_documents == (enough[0] + 1 if len(enough) else len(lengths))
+
+
+def test_an_empty_validation_set_is_refused():
+    with pytest.raises(UserError, match="validation set of 0 tokens"):
+        batches.validation_set(make_split([3]), context=4, n_tokens=0)
+
+
+def test_the_floor_is_the_nats_of_the_documents_per_token(tmp_path, toy_grammar):
+    cache = actlab.data.open_tokens("story_grammar", tmp_path, "bytes", n_stories=10, progress=False)
+    _, weights, n_documents = batches.validation_set(cache.validation, context=16, n_tokens=500)
+    lengths = np.diff(cache.validation.starts)[:n_documents] - 1
+    nats = n_documents * np.log(3) + lengths.sum() * np.log(4)
+    assert weights.sum() == lengths.sum() + n_documents
+    floor = batches.bayes_loss(cache, n_documents)
+    assert floor == pytest.approx(nats / weights.sum(), rel=1e-12)
+    # One to three of four letters and a mark: 1.2 nats per token, give or take the draw.
+    assert floor == pytest.approx(toy_grammar.entropy_nats() / 3, rel=0.1)
+
+
+def test_text_of_unknown_entropy_has_no_floor(tmp_path, write_texts):
+    actlab.data.prepare("mine", tmp_path, source=write_texts(["abc"], ["d"]), progress=False)
+    assert batches.bayes_loss(actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False), 1) is None

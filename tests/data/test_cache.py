@@ -1,0 +1,179 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import actlab.data
+from actlab.data import cache, datasets, folders, tokenizers
+from actlab.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+TRAIN = ["one é", "", "two\nlines", "three"]
+VALIDATION = ["four", "five"]
+
+
+@pytest.fixture
+def texts(write_texts) -> Path:
+    return write_texts(TRAIN, VALIDATION)
+
+
+@pytest.fixture
+def opened(tmp_path, texts) -> cache.TokenCache:
+    actlab.data.prepare("mine", tmp_path, source=texts, progress=False)
+    return actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False)
+
+
+def test_the_stream_is_a_mark_then_documents_with_marks(opened):
+    kept = [text.encode() for text in TRAIN if text]
+    split = opened.train
+    assert split.tokens.dtype == np.uint16
+    assert split.tokens.tolist() == [256] + [token for text in kept for token in [*text, 256]]
+    assert split.starts.tolist() == [1, *np.cumsum([len(text) + 1 for text in kept]) + 1]
+    assert (split.n_documents, split.n_bytes) == (3, sum(map(len, kept)))
+    assert split.starts[-1] == len(split.tokens)
+    assert opened.validation_nats is None and opened.entropy_nats is None
+    for d in range(split.n_documents):
+        document = split.tokens[split.starts[d] : split.starts[d + 1] - 1]
+        assert opened.tokenizer.decode(document) == kept[d].decode()
+
+
+def test_a_large_vocabulary_takes_32_bits(tmp_path, texts):
+    small = tokenizers.train(TRAIN, 257)
+    entries = [*list(small.vocabulary)[:256], *(f"entry {i}" for i in range(65280)), "<|endoftext|>"]
+    tokenizer = tokenizers.BytePairTokenizer("dir:big", {entry: i for i, entry in enumerate(entries)}, ())
+    dataset, _ = datasets.prepare("mine", tmp_path, texts, show=False)
+    cache.make(dataset, tokenizer, tmp_path / "cache", show=False)
+    tokens = cache.open_cache(tmp_path / "cache").train.tokens
+    assert tokens.dtype == np.uint32
+    assert tokens[0] == 1 << 16
+
+
+def test_a_second_opening_gives_the_same_and_makes_nothing(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "make", lambda *args, **kwargs: pytest.fail("made again"))
+    again = actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False)
+    assert again.fingerprint == opened.fingerprint
+    assert len(again.fingerprint) == 64
+
+
+def test_opening_imports_neither_tfds_nor_tensorflow_nor_jax(opened, tmp_path):
+    program = (
+        "import sys, actlab.data\n"
+        f"cache = actlab.data.open_tokens('mine', {str(tmp_path)!r}, 'bytes')\n"
+        "cache.tokenizer.decode(cache.train.tokens)\n"
+        "print({'tensorflow_datasets', 'tensorflow', 'tokenizers', 'jax'} & set(sys.modules))"
+    )
+    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stdout == "set()\n"
+
+
+def test_the_fingerprint_follows_text_and_tokenizer(tmp_path, write_texts):
+    def fingerprint(folder: Path, tokenizer: str) -> str:
+        actlab.data.prepare("mine", folder, source=folder / "texts", progress=False)
+        return actlab.data.open_tokens("mine", folder, tokenizer, progress=False).fingerprint
+
+    for name, train in (("a", ["same text"]), ("b", ["same text"]), ("c", ["same texu"])):
+        (tmp_path / name).mkdir()
+        write_texts(train, ["held"], name=f"{name}/texts")
+    a, b, c = (fingerprint(tmp_path / name, "bytes") for name in "abc")
+    assert a == b != c
+    assert fingerprint(tmp_path / "a", "bpe:257") != a
+
+
+@pytest.mark.parametrize("name", ["train.tokens", "validation.tokens", "train_starts.npy", "meta.json"])
+@pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
+def test_damage_is_noticed_and_named(opened, tmp_path, name, damage):
+    path = opened.folder / name
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes({"flip": bytes(content), "cut": path.read_bytes()[:-2], "remove": b""}[damage])
+    if damage == "remove":
+        path.unlink()
+    with pytest.raises(UserError, match=f"{name} is damaged .*: remove the folder {opened.folder} and run"):
+        actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False)
+
+
+def test_large_caches_are_checked_by_size(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "VERIFY_BYTES", 0)
+    path = opened.folder / "train.tokens"
+    content = path.read_bytes()
+    path.write_bytes(content[:-2] + b"xx")
+    actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False)
+    path.write_bytes(content + b"xx")
+    with pytest.raises(UserError, match="train.tokens is damaged"):
+        actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False)
+
+
+@pytest.mark.parametrize("field", ["source_hash", "tokenizer_hash", "fingerprint"])
+def test_an_altered_record_is_noticed(opened, tmp_path, field):
+    path = opened.folder / "meta.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {field: "0" * 64}))
+    with pytest.raises(UserError, match="meta.json is damaged"):
+        actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False)
+
+
+def test_an_altered_stored_tokenizer_is_noticed(tmp_path, texts):
+    actlab.data.prepare("mine", tmp_path, source=texts, progress=False)
+    opened = actlab.data.open_tokens("mine", tmp_path, "bpe:257", progress=False)
+    path = opened.folder / "tokenizer" / "vocab.json"
+    path.write_text(path.read_text().replace('"a": 64', '"a": 65').replace('"b": 65', '"b": 64'))
+    with pytest.raises(UserError, match="damaged"):
+        _ = actlab.data.open_tokens("mine", tmp_path, "bpe:257", progress=False).tokenizer
+
+
+def test_new_text_makes_new_tokens(opened, tmp_path, write_texts):
+    for path in (opened.folder.parents[1] / "1.0.0").iterdir():
+        path.unlink()
+    (opened.folder.parents[1] / "1.0.0").rmdir()
+    actlab.data.prepare("mine", tmp_path, source=write_texts(["new"], ["held"], name="new"), progress=False)
+    assert actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False).train.n_documents == 1
+
+
+def test_an_error_while_tokenizing_leaves_nothing(tmp_path, texts, monkeypatch):
+    dataset, _ = datasets.prepare("mine", tmp_path, texts, show=False)
+    monkeypatch.setattr(datasets.Dataset, "texts", lambda self, split: iter([["other text"]]))
+    with pytest.raises(UserError, match="split is not what was prepared"):
+        cache.ensure(dataset, "bytes", tmp_path, show=False)
+    assert list((dataset.root / "tokens").iterdir()) == []
+
+
+def test_a_changed_vocabulary_folder_makes_new_tokens(tmp_path, texts):
+    actlab.data.prepare("mine", tmp_path, source=texts, progress=False)
+    fingerprints = []
+    for size in (260, 270):
+        tokenizers.train(["the cat and the dog and the bird and the dogs"] * 9, size).save(tmp_path / "vocabulary")
+        opened = actlab.data.open_tokens("mine", tmp_path, f"dir:{tmp_path / 'vocabulary'}", progress=False)
+        assert opened.vocab_size == size
+        fingerprints.append(opened.fingerprint)
+    assert len(set(fingerprints)) == 2
+
+
+def test_the_grammar_cache_carries_its_nats(tmp_path, toy_grammar):
+    opened = actlab.data.open_tokens("story_grammar", tmp_path, "bytes", n_stories=20, progress=False)
+    assert opened.validation_nats is not None
+    assert opened.validation_nats.dtype == np.float64
+    lengths = np.diff(opened.validation.starts) - 1
+    np.testing.assert_allclose(opened.validation_nats, np.log(3) + lengths * np.log(4), rtol=1e-15)
+    assert opened.entropy_nats == toy_grammar.entropy_nats()
+
+
+def test_a_folder_is_whole_or_absent(tmp_path):
+    target = tmp_path / "x"
+    with folders.fresh(target) as draft:
+        (draft / "old").write_text("")
+        assert not target.exists()
+    with pytest.raises(RuntimeError), folders.fresh(target) as draft:
+        (draft / "new").write_text("")
+        raise RuntimeError
+    assert [path.name for path in target.iterdir()] == ["old"]
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_the_built_in_grammar_is_there_at_first_use(tmp_path):
+    opened = actlab.data.open_tokens("auto", tmp_path, "bytes", n_stories=100, progress=False)
+    assert (opened.name, opened.train.n_documents, opened.validation.n_documents) == ("story_grammar", 100, 2000)
+    assert opened.validation_nats is not None and opened.entropy_nats is not None
+    assert opened.validation_nats.mean() == pytest.approx(opened.entropy_nats, rel=0.05)

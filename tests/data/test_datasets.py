@@ -1,0 +1,246 @@
+import http.server
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from actlab.data import datasets, download, sources, text_files
+from actlab.errors import UserError
+
+
+def all_texts(dataset: datasets.Dataset, split: str) -> list[str]:
+    return [text for some in dataset.texts(split) for text in some]
+
+
+def read(path: Path) -> list[str]:
+    return list(text_files.documents([path]))
+
+
+def test_documents_are_what_stands_between_separator_lines(tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n<|endoftext|>\r\n\n <|endoftext|> \n<|endoftext|>x is text\nlast")
+    assert read(path) == ["one\r\ntwo", "<|endoftext|>x is text\nlast"]
+
+
+def test_text_that_is_not_utf8_is_named_with_its_byte(tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_bytes(b"fine\n<|endoftext|>\nline\nbad \xff here\n<|endoftext|>\n")
+    with pytest.raises(UserError, match=rf"{path} is not UTF-8 at byte {path.read_bytes().index(0xFF)}:"):
+        read(path)
+
+
+def test_a_dataset_reads_back_in_order_across_shards(tmp_path, write_texts, monkeypatch):
+    monkeypatch.setattr(sources, "SHARD_BYTES", 100)
+    train = [f"story {i} é" for i in range(100)]
+    folder = write_texts(train, ["held out"])
+    dataset, made = datasets.prepare("mine", tmp_path / "data", folder, show=False)
+    assert made
+    assert all_texts(dataset, "train") == train
+    assert all_texts(dataset, "validation") == ["held out"]
+    assert dataset.n_documents == {"train": 100, "validation": 1}
+    assert dataset.n_bytes["train"] == sum(len(text.encode()) for text in train)
+    assert len(list((dataset.root / "1.0.0").glob("*train.array_record*"))) > 5
+
+
+def test_files_without_a_pair_are_split_by_document(tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    texts = [f"document {i}" for i in range(1000)]
+    (folder / "b.txt").write_text("\n<|endoftext|>\n".join(texts[:500] + texts[:50]))
+    (folder / "a.txt").write_text("\n<|endoftext|>\n".join(texts[500:]))
+    dataset, _ = datasets.prepare("mine", tmp_path / "data", folder, show=False)
+    train, validation = all_texts(dataset, "train"), all_texts(dataset, "validation")
+    assert not set(train) & set(validation)
+    assert sorted(train + validation) == sorted(texts + texts[:50])
+    assert 20 <= len(set(validation)) <= 80
+    assert train == [text for text in texts[500:] + texts[:500] + texts[:50] if text in set(train)]
+
+
+@pytest.mark.parametrize("n", [2, 3, 10])
+def test_few_documents_still_fill_both_splits(tmp_path, n):
+    for i in range(n):
+        (tmp_path / f"{i}.txt").write_text(f"book {i}")
+    splits = text_files.find(tmp_path).splits()
+    train, validation = (set(splits[split]()) for split in sources.SPLITS)
+    assert train and validation and not train & validation and len(train | validation) == n
+
+
+def test_the_train_split_is_never_empty(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "VALIDATION_FRACTION", 1.0)
+    (tmp_path / "x.txt").write_text("\n<|endoftext|>\n".join("abcd"))
+    splits = text_files.find(tmp_path).splits()
+    assert [len(list(splits[split]())) for split in sources.SPLITS] == [1, 3]
+
+
+def test_the_only_document_gives_its_last_tenth(tmp_path):
+    (tmp_path / "play.txt").write_text("\n\n".join(f"Speech {i}." for i in range(100)))
+    splits = text_files.find(tmp_path).splits()
+    (train,), (validation,) = splits["train"](), splits["validation"]()
+    assert f"{train}\n\n{validation}" == (tmp_path / "play.txt").read_text()
+    assert 0.05 < len(validation) / len(train) < 0.15
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (None, "is not a folder"),
+        ({}, "holds no .txt file"),
+        ({"notes.md": "x"}, "holds no .txt file"),
+        ({"train.txt": "x"}, "lacks valid.txt"),
+        ({"valid.txt": "x"}, "lacks train.txt"),
+        ({"train.txt": "x", "valid.txt": " \n<|endoftext|>\n"}, "no text for the validation split"),
+        ({"a.txt": ""}, "no text for the train split"),
+    ],
+)
+def test_unusable_folders_are_refused_and_nothing_is_written(tmp_path, files, message):
+    folder = tmp_path / "texts"
+    if files is not None:
+        folder.mkdir()
+        for name, content in files.items():
+            (folder / name).write_text(content)
+    with pytest.raises(UserError, match=message):
+        datasets.prepare("mine", tmp_path / "data", folder, show=False)
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["auto", "gpt2", "downloads", "tokens", "story_grammar_2", "A", "a-b", "../x", "", "1a"]
+)
+def test_names_that_mean_something_else_are_refused(tmp_path, write_texts, name):
+    with pytest.raises(UserError, match="data.name="):
+        datasets.prepare(name, tmp_path / "data", write_texts(["a"], ["b"]), show=False)
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_grammar_takes_no_folder(tmp_path, write_texts):
+    with pytest.raises(UserError, match="built in"):
+        datasets.prepare("story_grammar", tmp_path / "data", write_texts(["a"], ["b"]), show=False)
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path, write_texts):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="data.dir=.*cannot be written"):
+        datasets.prepare("mine", tmp_path / "file" / "data", write_texts(["a"], ["b"]), show=False)
+
+
+def test_other_text_under_the_same_name_is_refused(tmp_path, write_texts):
+    datasets.prepare("mine", tmp_path, write_texts(["a"], ["b"]), show=False)
+    other = write_texts(["a"], ["c"], name="other")
+    with pytest.raises(UserError, match="made from other text: remove that folder"):
+        datasets.prepare("mine", tmp_path, other, show=False)
+    assert datasets.prepare("mine", tmp_path, write_texts(["a"], ["b"], name="same"), show=False)[1] is False
+
+
+def test_text_that_changes_while_it_is_read_leaves_nothing(tmp_path, write_texts, monkeypatch):
+    folder = write_texts(["a"], ["b"])
+    opened = sources.open_source
+
+    def then_change(*args, **kwargs):
+        source = opened(*args, **kwargs)
+        (folder / "train.txt").write_text("changed")
+        return source
+
+    monkeypatch.setattr(sources, "open_source", then_change)
+    with pytest.raises(UserError, match="changed while it was read"):
+        datasets.prepare("mine", tmp_path / "data", folder, show=False)
+    assert not any((tmp_path / "data" / "mine").iterdir())
+
+
+def test_damaged_records_are_noticed(tmp_path, write_texts):
+    dataset, _ = datasets.prepare("mine", tmp_path, write_texts(["a" * 1000] * 100, ["b"]), show=False)
+    (path,) = (dataset.root / "1.0.0").glob("*train.array_record*")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="is damaged"):
+        all_texts(dataset, "train")
+
+
+def test_the_grammar_keeps_each_storys_exact_probability(tmp_path, toy_grammar):
+    dataset, _ = datasets.prepare("story_grammar", tmp_path, n_stories=50, show=False)
+    stories = list(toy_grammar.stories(sources.CORPUS_SEED, "validation", 2000))
+    assert all_texts(dataset, "validation") == [story.text for story in stories]
+    assert dataset.nats("validation") == [story.nats for story in stories]
+    assert dataset.entropy_nats == toy_grammar.entropy_nats()
+
+
+def test_grammars_of_two_sizes_lie_side_by_side(tmp_path, toy_grammar):
+    for n in (30, 50):
+        datasets.prepare("story_grammar", tmp_path, n_stories=n, show=False)
+    assert {dataset.n_documents["train"] for dataset in datasets.prepared(tmp_path)} == {30, 50}
+    with pytest.raises(UserError, match="n_stories=0"):
+        datasets.prepare("story_grammar", tmp_path, n_stories=0, show=False)
+
+
+STORIES = {"train": b"one\n<|endoftext|>\ntwo\n<|endoftext|>\n", "valid": b"three\n<|endoftext|>\n"}
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A small hub on this machine that holds a TinyStories of three stories."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            content = STORIES[self.path.removesuffix(".txt").rsplit("-", 1)[-1]]
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setattr(download, "HUB", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    yield
+    server.shutdown()
+    server.server_close()
+
+
+def small_files(monkeypatch: pytest.MonkeyPatch, valid_size: int) -> None:
+    train, valid = sources.TINY_STORIES_FILES.values()
+    small = download.PublicFile(valid.address, valid_size, valid.licence, exact=True)
+    monkeypatch.setattr(sources, "TINY_STORIES_FILES", {"train.txt": train, "valid.txt": small})
+
+
+def test_a_download_is_announced_and_its_sums_are_kept(tmp_path, hub, monkeypatch, capsys):
+    small_files(monkeypatch, len(STORIES["valid"]))
+    dataset, _ = datasets.prepare("tiny_stories", tmp_path)
+    assert all_texts(dataset, "train") == ["one", "two"]
+    said = capsys.readouterr().err
+    assert "TinyStoriesV2-GPT4-train.txt (2,230.0 MB, licence CDLA-Sharing-1.0)" in said
+    assert sources.REVISION in said
+    kept = tmp_path / "downloads" / "tiny_stories"
+    assert {path.name for path in kept.iterdir()} == {"train.txt", "valid.txt", "SHA256SUMS"}
+    (kept / "train.txt").write_bytes(b"another")
+    monkeypatch.setattr(datasets, "find", lambda *args, **kwargs: None)
+    with pytest.raises(UserError, match="changed since it was downloaded"):
+        datasets.prepare("tiny_stories", tmp_path, show=False)
+
+
+def test_a_download_of_the_wrong_size_is_not_kept(tmp_path, hub, monkeypatch):
+    small_files(monkeypatch, 7)
+    with pytest.raises(UserError, match="are expected"):
+        datasets.prepare("tiny_stories", tmp_path, show=False)
+    assert not (tmp_path / "downloads" / "tiny_stories" / "valid.txt").exists()
+    assert datasets.prepared(tmp_path) == []
+
+
+@pytest.mark.parametrize("hang", [False, True])
+def test_without_a_network_tiny_stories_fails_within_5_s(tmp_path, monkeypatch, hang):
+    def connect(*args, **kwargs):
+        if hang:
+            time.sleep(20)  # as a name server that never answers; no time-out reaches it
+        raise OSError("no route")
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    start = time.monotonic()
+    with pytest.raises(UserError, match="prepare tiny_stories --from=DIR"):
+        datasets.prepare("tiny_stories", tmp_path / "data", show=False)
+    assert time.monotonic() - start < 5
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,153 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import actlab.data
+from actlab.data import cache, datasets, folders
+from actlab.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+SHARED = ROOT.parent / "shared" / "data"
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "actlab.data", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    process = start(*arguments)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def kill_when(process: subprocess.Popen[str], folder: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not any(folder.glob("incomplete.*")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert any(folder.glob("incomplete.*"))
+
+
+@pytest.fixture
+def long_texts(write_texts) -> Path:
+    return write_texts((f"story {i} " * 20 for i in range(20_000)), ["held out"])
+
+
+def test_prepare_list_and_prepare_again(tmp_path, write_texts):
+    folder, data = write_texts(["once", "upon"], ["a time"]), tmp_path / "data"
+    code, out, err = run("prepare", "mine", f"--from={folder}", f"--dir={data}", "--tokenizer=bytes")
+    assert (code, "prepared now" in out, "preparing mine" in err) == (0, True, True)
+    before = sorted((path, path.stat().st_mtime_ns) for path in data.rglob("*") if path.is_file())
+    code, out, err = run("prepare", "mine", f"--from={folder}", f"--dir={data}", "--tokenizer=bytes")
+    assert (code, "already prepared, nothing to do" in out, err) == (0, True, "")
+    assert sorted((path, path.stat().st_mtime_ns) for path in data.rglob("*") if path.is_file()) == before
+    code, out, err = run("list", f"--dir={data}")
+    fingerprint = actlab.data.open_tokens("mine", data, "bytes").fingerprint
+    assert (
+        code == 0 and "mine  3 documents  14 bytes" in out and f"bytes  19 tokens  vocabulary 257  {fingerprint[:12]}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "command '' is not known"),
+        (["prepar", "x"], "did you mean 'prepare'?"),
+        (["prepare"], "lacks a NAME"),
+        (["prepare", "x", "from=y"], "argument 'from=y' is one too many"),
+        (["list", "x"], "argument 'x' is one too many"),
+        (["prepare", "x"], "--from=DIR"),
+        (["prepare", "x", "--form=y"], "form"),
+        (["prepare", "story_grammar", "--tokenizer=bpe:3"], "data.tokenizer='bpe:3'"),
+        (["prepare", "story_grammar", "--tokenizer=gpt2"], "prepare gpt2"),
+    ],
+)
+def test_wrong_commands_end_in_one_sentence(tmp_path, arguments, message):
+    code, out, err = run(*arguments, f"--dir={tmp_path / 'data'}")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("actlab: ") and message in err
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_killed_prepare_leaves_nothing_in_the_way(tmp_path, long_texts):
+    data = tmp_path / "data"
+    kill_when(start("prepare", "mine", f"--from={long_texts}", f"--dir={data}"), data / "mine")
+    assert datasets.prepared(data) == []
+    actlab.data.prepare("mine", data, source=long_texts, progress=False)
+    assert [path.name for path in (data / "mine").iterdir()] == ["1.0.0"]
+    (dataset,) = datasets.prepared(data)
+    assert dataset.n_documents == {"train": 20_000, "validation": 1}
+    assert sum(len(texts) for texts in dataset.texts("train")) == 20_000
+
+
+def test_a_killed_tokenizing_leaves_nothing_in_the_way(tmp_path, long_texts):
+    data = tmp_path / "data"
+    actlab.data.prepare("mine", data, source=long_texts, progress=False)
+    tokens = data / "mine" / "tokens"
+    kill_when(start("prepare", "mine", f"--dir={data}", "--tokenizer=bytes"), tokens)
+    (dataset,) = datasets.prepared(data)
+    assert list(cache.caches(dataset.root)) == []
+    (tokens / "incomplete.gpt2").mkdir()
+    opened = actlab.data.open_tokens("mine", data, "bytes", progress=False)
+    assert opened.train.n_documents == 20_000
+    assert [path.name for path in tokens.iterdir()] == ["bytes"]
+
+
+def test_two_at_once_are_one_after_the_other(tmp_path, long_texts):
+    data = tmp_path / "data"
+    arguments = ["prepare", "mine", f"--from={long_texts}", f"--dir={data}", "--tokenizer=bytes"]
+    results = [(process, *process.communicate(timeout=60)) for process in [start(*arguments), start(*arguments)]]
+    assert [process.returncode for process, _, _ in results] == [0, 0]
+    said = "".join(out for _, out, _ in results)
+    assert said.count("prepared now") == 1 and said.count("already prepared") == 1
+    assert actlab.data.open_tokens("mine", data, "bytes").train.n_documents == 20_000
+
+
+def test_who_waits_says_so(tmp_path, write_texts):
+    with folders.locked(tmp_path, "mine", show=False):
+        process = start("prepare", "mine", f"--from={write_texts(['a'], ['b'])}", f"--dir={tmp_path}")
+        assert process.stderr is not None
+        assert "waiting for another process that prepares mine" in process.stderr.readline()
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0 and "prepared now" in out
+
+
+def test_auto_is_tiny_stories_where_it_is_prepared(tmp_path, write_texts):
+    assert actlab.data.resolve_name("auto", tmp_path) == "story_grammar"
+    actlab.data.prepare("tiny_stories", tmp_path, source=write_texts(["a"], ["b"]), progress=False)
+    assert actlab.data.resolve_name("auto", tmp_path) == "tiny_stories"
+
+
+def test_names_that_are_not_prepared_get_the_command_and_the_nearest(tmp_path, write_texts):
+    actlab.data.prepare("fairy_tales", tmp_path, source=write_texts(["a"], ["b"]), progress=False)
+    with pytest.raises(UserError, match="prepare fairy_tale --from=DIR.*did you mean 'fairy_tales'?"):
+        actlab.data.resolve_name("fairy_tale", tmp_path)
+    assert actlab.data.resolve_name("story_grammar", tmp_path) == "story_grammar"
+
+
+def test_the_data_directory_may_be_read_only_once_all_is_made(tmp_path, write_texts, monkeypatch):
+    actlab.data.prepare("mine", tmp_path, source=write_texts(["a"], ["b"]), tokenizer="bytes", progress=False)
+    monkeypatch.setattr(folders, "locked", lambda *args, **kwargs: pytest.fail("wants to write"))
+    assert actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False).train.n_documents == 1
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not SHARED.exists(), reason="needs ../shared")
+@pytest.mark.parametrize(("tokenizer", "train_tokens"), [("bytes", 4_190_283), ("bpe:1024", None), ("gpt2", None)])
+def test_the_real_excerpt_goes_all_the_way(tmp_path, tokenizer, train_tokens):
+    actlab.data.prepare("gpt2", tmp_path, source=SHARED / "gpt2", progress=False)
+    actlab.data.prepare("tiny_stories", tmp_path, source=SHARED / "tinystories", progress=False)
+    opened = actlab.data.open_tokens("auto", tmp_path, tokenizer, progress=False)
+    assert (opened.name, opened.train.n_documents, opened.validation.n_documents) == ("tiny_stories", 5235, 400)
+    assert train_tokens in (None, len(opened.train.tokens))
+    first = opened.validation.tokens[1 : opened.validation.starts[1] - 1]
+    assert opened.tokenizer.decode(first).startswith("Once upon a time, in a small town, there lived")
+    assert os.listdir(tmp_path / "tiny_stories" / "tokens") == [tokenizer.replace(":", "-")]

@@ -1,0 +1,213 @@
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actlab.data import gpt2, tokenizers
+from actlab.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+SHARED = ROOT.parent / "shared" / "data"
+CORPUS = [f"Once upon a time number {i} met the {i * i} of {i % 7} friends, and they played." for i in range(200)]
+BYTES = tokenizers.ByteTokenizer()
+TRAINED = tokenizers.train(CORPUS, 300)
+
+
+@pytest.mark.parametrize("tokenizer", [BYTES, TRAINED], ids=["bytes", "bpe"])
+@given(text=st.text())
+def test_decode_undoes_encode(tokenizer, text):
+    ids = tokenizer.encode(text)
+    assert ids.dtype == np.int32
+    assert tokenizer.decode(ids) == text
+    assert tokenizer.end_of_text not in ids
+
+
+@pytest.mark.parametrize("tokenizer", [BYTES, TRAINED], ids=["bytes", "bpe"])
+def test_text_cannot_forge_the_end_of_text(tokenizer):
+    text = "a<|endoftext|>b"
+    ids = tokenizer.encode(text)
+    assert tokenizer.end_of_text not in ids
+    assert tokenizer.decode(ids) == text
+    assert tokenizer.decode([*ids.tolist(), tokenizer.end_of_text]) == text + "<|endoftext|>"
+
+
+@pytest.mark.parametrize("tokenizer", [BYTES, TRAINED], ids=["bytes", "bpe"])
+def test_ids_of_a_padded_vocabulary_give_no_text(tokenizer):
+    a, b = tokenizer.encode("a")[0], tokenizer.encode("b")[0]
+    assert tokenizer.decode([a, tokenizer.vocab_size, b, 60_000]) == "ab"
+
+
+def test_bytes_have_256_ids_and_the_end_of_text():
+    assert (BYTES.vocab_size, BYTES.end_of_text) == (257, 256)
+    assert BYTES.encode("é").tolist() == [0xC3, 0xA9]
+    assert BYTES.decode([0xC3]) == "\ufffd"
+
+
+def test_training_reaches_exactly_the_size():
+    assert TRAINED.vocab_size == 300
+    assert sorted(TRAINED.vocabulary.values()) == list(range(300))
+    assert tokenizers.train(CORPUS, tokenizers.SMALLEST_BPE).vocab_size == 257
+    assert len(TRAINED.encode(CORPUS[0])) < len(CORPUS[0].encode()) / 1.5
+
+
+def test_training_reads_only_the_first_part(monkeypatch):
+    monkeypatch.setattr(tokenizers, "TRAINING_BYTES", sum(map(len, CORPUS)))
+
+    def endless():
+        yield from CORPUS
+        pytest.fail("read on")
+
+    assert tokenizers.train(endless(), 300).hash == TRAINED.hash
+
+
+def test_too_little_text_names_the_size_reached():
+    with pytest.raises(UserError, match=r"bpe:4000' is too large.*gives (\d+) entries: take bpe:\1 or less") as error:
+        tokenizers.train(CORPUS, 4000)
+    reached = int(str(error.value).split("gives ")[1].split()[0])
+    assert tokenizers.train(CORPUS, reached).vocab_size == reached
+
+
+def test_training_is_the_same_in_another_process():
+    program = (
+        "from actlab.data import tokenizers\n"
+        f"print(tokenizers.train({CORPUS!r}, 300).hash)"
+    )  # fmt: skip
+    command = [sys.executable, "-c", program]
+    hashes = {subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout for _ in range(2)}
+    assert hashes == {TRAINED.hash + "\n"}
+
+
+PARTS = ["word", " ", "\n", "\t", "it's", "9", "\u3000", ",", "\x1c", "  ", "\n\n"]
+# Merges within every kind of run, white space too: a cut in the wrong place shows.
+RUNS = tokenizers.train([a + b + c for a in PARTS for b in PARTS for c in PARTS] * 2, 330)
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=60))
+def test_long_texts_are_cut_where_no_token_changes(parts):
+    text = "".join(parts)
+    whole = RUNS.encode(text)
+    before = tokenizers.PIECE_CHARACTERS
+    tokenizers.PIECE_CHARACTERS = 3
+    try:
+        assert "".join(tokenizers._pieces(text)) == text
+        assert RUNS.encode(text).tolist() == whole.tolist()
+    finally:
+        tokenizers.PIECE_CHARACTERS = before
+
+
+def test_a_batch_is_its_texts_one_by_one(monkeypatch):
+    texts = ["", *CORPUS[:20], "", "x\n" * 50]
+    expected = [TRAINED.encode(text).tolist() for text in texts]
+    monkeypatch.setattr(tokenizers, "PIECE_CHARACTERS", 20)
+    monkeypatch.setattr(tokenizers, "BATCH_CHARACTERS", 50)
+    assert [ids.tolist() for ids in TRAINED.encode_batch(texts)] == expected
+
+
+@pytest.mark.parametrize("tokenizer", [BYTES, TRAINED], ids=["bytes", "bpe"])
+def test_a_saved_tokenizer_loads_the_same(tmp_path, tokenizer):
+    tokenizer.save(tmp_path / "t")
+    loaded = tokenizers.load(tmp_path / "t")
+    assert (loaded.name, loaded.hash, loaded.vocab_size) == (tokenizer.name, tokenizer.hash, tokenizer.vocab_size)
+    assert loaded.encode(CORPUS[3]).tolist() == tokenizer.encode(CORPUS[3]).tolist()
+
+
+def test_an_altered_vocabulary_is_noticed(tmp_path):
+    TRAINED.save(tmp_path)
+    vocabulary = json.loads((tmp_path / "vocab.json").read_text())
+    vocabulary["a"], vocabulary["b"] = vocabulary["b"], vocabulary["a"]
+    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary))
+    with pytest.raises(UserError, match="damaged"):
+        tokenizers.load(tmp_path)
+
+
+def test_a_folder_of_vocabulary_files_is_a_tokenizer(tmp_path):
+    TRAINED.save(tmp_path)
+    for header in ("#version: 0.2\n", ""):
+        merges = "\n".join(" ".join(pair) for pair in TRAINED.merges)
+        (tmp_path / "merges.txt").write_text(header + merges, encoding="utf-8")
+        assert tokenizers.make(f"dir:{tmp_path}", tmp_path, ()).hash == TRAINED.hash
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda v: v | {"zz": 999}, "0 to n-1"),
+        (lambda v: {("xx" if k == "<|endoftext|>" else k): i for k, i in v.items()}, "lacks <|endoftext|>"),
+        (lambda v: {("qqqq" if i == 270 else k): i for k, i in v.items()}, "merges .* not in"),
+        (lambda v: {("qqqq" if k == "z" else k): i for k, i in v.items()}, "lacks the byte 'z'"),
+        (lambda v: {k: str(i) for k, i in v.items()}, "whole numbers"),
+    ],
+)
+def test_vocabularies_that_do_not_fit_are_refused(tmp_path, change, message):
+    TRAINED.save(tmp_path)
+    (tmp_path / "vocab.json").write_text(json.dumps(change(TRAINED.vocabulary)))
+    with pytest.raises(UserError, match=message.replace("|", r"\|")):
+        tokenizers.make(f"dir:{tmp_path}", tmp_path, ())
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("vocab.json", b"{"),
+        ("vocab.json", b"[]"),
+        ("merges.txt", b"a b c"),
+        ("merges.txt", b"\xff"),
+        ("merges.txt", None),
+    ],
+)
+def test_vocabulary_files_that_cannot_be_read_are_refused(tmp_path, file, content):
+    TRAINED.save(tmp_path)
+    (tmp_path / file).unlink()
+    if content is not None:
+        (tmp_path / file).write_bytes(content)
+    with pytest.raises(UserError, match=f"data.tokenizer='dir:{tmp_path}' cannot use {tmp_path}"):
+        tokenizers.make(f"dir:{tmp_path}", tmp_path, ())
+
+
+@pytest.mark.parametrize("name", ["bpe:", "bpe:256", "bpe:x", "bpe:-1", "bpe:1e3", "bpe", "byte", "", "wordpiece"])
+def test_names_that_are_no_tokenizer_are_refused(tmp_path, name):
+    with pytest.raises(UserError, match=f"data.tokenizer={name!r} (has no usable size|is not known)"):
+        tokenizers.make(name, tmp_path, CORPUS)
+
+
+def test_gpt2_must_be_prepared_first(tmp_path):
+    with pytest.raises(UserError, match="prepare gpt2 --from=DIR"):
+        tokenizers.make("gpt2", tmp_path, ())
+
+
+def test_gpt2_files_are_checked_by_their_sums(tmp_path, monkeypatch):
+    source = tmp_path / "source"
+    TRAINED.save(source)
+    content = {name: (source / name).read_bytes() for name in gpt2.FILES}
+    with pytest.raises(UserError, match="not GPT-2's file"):
+        gpt2.prepare(tmp_path / "data", source, show=False)
+    assert not (tmp_path / "data").exists()
+    sums = {name: hashlib.sha256(value).hexdigest() for name, value in content.items()}
+    monkeypatch.setattr(gpt2, "SHA256", sums)
+    (source / "merges.txt").write_bytes(content["merges.txt"].split(b"\n", 1)[1])
+    assert gpt2.prepare(tmp_path / "data", source, show=False) is True
+    assert gpt2.prepare(tmp_path / "data", source, show=False) is False
+    assert tokenizers.make("gpt2", tmp_path / "data", ()).hash == TRAINED.hash
+    (tmp_path / "data" / "gpt2" / "merges.txt").write_bytes(b"")
+    with pytest.raises(UserError, match="damaged"):
+        tokenizers.make("gpt2", tmp_path / "data", ())
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not SHARED.exists(), reason="needs ../shared")
+def test_gpt2_gives_the_known_ids(tmp_path):
+    gpt2.prepare(tmp_path, SHARED / "gpt2", show=False)
+    tokenizer = tokenizers.make("gpt2", tmp_path, ())
+    assert (tokenizer.vocab_size, tokenizer.end_of_text) == (50257, 50256)
+    assert tokenizer.encode("Hello, world!").tolist() == [15496, 11, 995, 0]
+    assert tokenizer.encode("Hello world").tolist() == [15496, 995]
+    assert tokenizer.encode("Once upon a time").tolist() == [7454, 2402, 257, 640]
+    assert tokenizer.encode(" the the").tolist() == [262, 262]
+    forged = tokenizer.encode("<|endoftext|>")
+    assert forged.tolist() == [27, 91, 437, 1659, 5239, 91, 29]

@@ -1,0 +1,171 @@
+"""The decoder: what may see what, what each field changes, what stays equal between activations."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from actlab import activations, models
+from actlab.config import replace
+from actlab.models import layers
+
+VARIANTS = [
+    {},
+    {"model.norm": "rmsnorm", "model.position": "rotary", "model.activation": "swiglu"},
+    {"model.norm_position": "post", "model.use_bias": True},
+    {"model.tie_embeddings": False, "model.position": "rotary", "model.use_bias": True},
+]
+
+
+def build(tiny, changes):
+    model = models.build(replace(tiny, **changes).model)
+    # Weights of size 1 make every dependency visible; at 0.02 some would drown.
+    params = jax.tree.map(lambda a: a * 20 if a.ndim > 1 else a, model.init(jax.random.key(0)))
+    tokens = jax.random.randint(jax.random.key(1), (3, 8), 0, 24)
+    return model, params, tokens
+
+
+@pytest.mark.parametrize("changes", [change for change in VARIANTS if "model.position" not in change])
+def test_a_position_depends_on_itself_and_on_every_earlier_one_only(tiny, changes):
+    model, params, tokens = build(tiny, changes)
+
+    def one_logit(position_embedding):
+        changed = {**params, "position_embedding": {"embedding": position_embedding}}
+        return model.apply(changed, tokens[:1])[0][0, :, 5]
+
+    jacobian = jax.jacobian(one_logit)(params["position_embedding"]["embedding"])
+    influence = np.abs(np.asarray(jacobian)).sum(axis=-1)
+    assert (influence[np.triu_indices(8, 1)] == 0).all()
+    assert (influence[np.tril_indices(8)] > 0).all()
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_a_changed_token_changes_no_logit_before_it_and_all_from_it_on(tiny, changes):
+    model, params, tokens = build(tiny, changes)
+    before, _ = model.apply(params, tokens)
+    after, _ = model.apply(params, tokens.at[0, 4].add(1) % 24)
+    difference = np.abs(np.asarray(before - after)).max(axis=-1)
+    assert (difference[0, :4] == 0).all() and (difference[0, 4:] > 0).all()
+    assert (difference[1:] == 0).all(), "rows of a batch must not see each other"
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_a_cache_filled_in_uneven_pieces_gives_the_logits_of_one_pass(tiny, changes):
+    model, params, tokens = build(tiny, changes)
+    whole, _ = model.apply(params, tokens)
+    cache, pieces = model.empty_cache(3), []
+    for start, end in itertools.pairwise([0, 3, 4, 8]):
+        piece, cache = model.extend(params, tokens[:, start:end], cache, start)
+        pieces.append(piece)
+    np.testing.assert_allclose(np.concatenate(pieces, axis=1), whole, atol=2e-4, rtol=2e-4)
+
+
+def test_rotary_attention_depends_on_distance_only():
+    q, k = jax.random.normal(jax.random.key(0), (2, 1, 1, 1, 8))
+    score = lambda i, j: jnp.sum(layers.rotate(q, jnp.array([i])) * layers.rotate(k, jnp.array([j])))  # noqa: E731
+    np.testing.assert_allclose(score(7, 3), score(104, 100), rtol=1e-4)
+    assert abs(score(7, 3) - score(3, 7)) > 1e-3
+
+
+def test_project_has_the_gradients_of_a_matrix_product():
+    x, w = jax.random.normal(jax.random.key(0), (5, 3)), jax.random.normal(jax.random.key(1), (3, 4))
+    weigh = lambda product: jnp.sum(jnp.sin(product))  # noqa: E731
+    ours = jax.grad(lambda x, w: weigh(layers.project(x, w)), (0, 1))(x, w)
+    plain = jax.grad(lambda x, w: weigh(x @ w), (0, 1))(x, w)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), ours, plain)
+
+
+def test_initialisation_is_gpt2s(tiny):
+    config = replace(tiny, **{"model.d_model": 128, "model.n_layers": 8, "model.use_bias": True})
+    params = models.build(config.model).init(jax.random.key(3))
+    block = params["block_3"]
+    for kernel in (block["attention"]["qkv"], block["feed_forward"]["up"]):
+        assert np.std(kernel["kernel"]) == pytest.approx(0.02, rel=0.03)
+    for kernel in (block["attention"]["out"], block["feed_forward"]["down"]):
+        assert np.std(kernel["kernel"]) == pytest.approx(0.02 / 4, rel=0.03)
+    assert not np.any(block["attention"]["qkv"]["bias"])
+    assert np.std(params["token_embedding"]["embedding"]) == pytest.approx(0.02, rel=0.05)
+
+
+def test_arrays_of_one_name_and_shape_start_equal_whatever_the_activation(tiny):
+    inits = {
+        name: models.build(replace(tiny, **{"model.activation": name}).model).init(jax.random.key(7))
+        for name in activations.names()
+    }
+    for name, params in inits.items():
+        for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+            theirs = dict(jax.tree_util.tree_leaves_with_path(inits["relu"]))
+            if path in theirs and theirs[path].shape == leaf.shape:
+                np.testing.assert_array_equal(leaf, theirs[path], err_msg=f"{name} {path}")
+
+
+@pytest.mark.parametrize(("d_ff", "d_hidden"), [(1536, 1024), (3072, 2048), (512, 344), (8, 8)])
+def test_gated_width_is_two_thirds_in_multiples_of_eight_with_the_mismatch_told(tiny, d_ff, d_hidden):
+    costs = models.costs(models.build(replace(tiny, **{"model.activation": "swiglu", "model.d_ff": d_ff}).model))
+    plain = models.costs(models.build(replace(tiny, **{"model.activation": "gelu", "model.d_ff": d_ff}).model))
+    d_model, n_layers = 16, 2
+    assert costs.parameters - plain.parameters == n_layers * d_model * (3 * d_hidden - 2 * d_ff)
+    assert costs.gated_mismatch == pytest.approx(3 * d_hidden / (2 * d_ff) - 1)
+    assert plain.gated_mismatch == 0
+
+
+def test_costs_count_what_is_there(tiny):
+    wide = {"model.d_model": 128, "model.activation": "relu", "model.tie_embeddings": False}
+    model = models.build(replace(tiny, **wide).model)
+    leaves = jax.tree.leaves(model.init(jax.random.key(0)))
+    costs = models.costs(model)
+    assert costs.parameters == sum(leaf.size for leaf in leaves)
+    assert costs.parameters - costs.non_embedding == (24 + 24 + 8) * 128
+    compiled = jax.jit(lambda p, t: model.apply(p, t)[0]).lower(model.init(jax.random.key(0)), jnp.zeros((4, 8), int))
+    forward = compiled.compile().cost_analysis()["flops"] / 32
+    # The compiler also counts norms and softmax.
+    assert costs.flops_per_token / 3 < forward < costs.flops_per_token / 3 * 1.05
+
+
+def test_the_paper_preset_has_about_30_million_parameters_and_char_10_7(tiny):
+    from actlab import config, presets
+
+    sizes = {}
+    for preset in ("char", "paper"):
+        resolved = replace(config.from_mapping(presets.tinystories(preset).to_dict()), **{"model.vocab_size": 50_304})
+        costs = models.costs(models.build(resolved.model))
+        sizes[preset] = (costs.parameters, costs.non_embedding)
+    assert sizes["char"][1] == pytest.approx(10.7e6, rel=0.01)
+    assert sizes["paper"][0] == pytest.approx(30e6, rel=0.01)
+
+
+def test_unused_statistics_cost_nothing(tiny, monkeypatch):
+    model = models.build(tiny.model)
+    params = model.init(jax.random.key(0))
+    tokens = jnp.zeros((4, 8), int)
+
+    def flops(function):
+        return jax.jit(function).lower(params, tokens).compile().cost_analysis()["flops"]
+
+    quiet = flops(lambda p, t: model.apply(p, t)[0])
+    loud = flops(lambda p, t: model.apply(p, t))
+    monkeypatch.setattr(layers, "_hidden_statistics", lambda pre_TF, post_TF: {})
+    assert flops(lambda p, t: model.apply(p, t)[0]) == quiet < loud
+
+
+def test_statistics_are_those_of_the_hidden_units(tiny):
+    model, params, tokens = build(tiny, {"model.activation": "relu"})
+    _, stats = model.apply(params, tokens)
+    assert len(stats) == 2
+    for layer in stats:
+        assert 0 < layer["negative_fraction"] < 1
+        assert layer["post_mean"] > 0
+        assert layer["post_rms"] < layer["pre_rms"]
+
+
+def test_bfloat16_compute_keeps_float32_parameters_and_logits(tiny):
+    model = models.build(tiny.model, jnp.bfloat16)
+    params = model.init(jax.random.key(0))
+    assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {jnp.dtype("float32")}
+    tokens = jnp.arange(8)[None]
+    logits, _ = model.apply(params, tokens)
+    exact, _ = models.build(tiny.model).apply(params, tokens)
+    assert logits.dtype == jnp.float32
+    assert 0 < np.abs(logits - exact).max() < 0.02

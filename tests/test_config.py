@@ -1,0 +1,134 @@
+"""The schema: what it accepts, what it refuses and in which words."""
+
+import dataclasses
+import json
+import pathlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actlab import config as config_lib
+from actlab.config import Config, replace
+from actlab.errors import UserError
+
+CONFIGS = sorted((pathlib.Path(__file__).parents[1] / "configs").glob("*.py"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model.activatoin": "relu"}, "did you mean 'model.activation'"),
+        ({"model.n_layer": 2}, "did you mean 'model.n_layers'"),
+        ({"seed": 1.5}, "config.seed=1.5 has type float, but the field takes int"),
+        ({"seed": True}, "has type bool"),
+        ({"seed": -1}, "too small"),
+        ({"seed": 2**31}, "too large"),
+        ({"model.use_bias": 1}, "takes bool"),
+        ({"model.d_ff": "wide"}, "takes int or None"),
+        ({"optimizer.learning_rate": float("nan")}, "not a finite number"),
+        ({"optimizer.learning_rate": -1e-3}, "too small"),
+        ({"optimizer.b2": 1.0}, "too large"),
+        ({"optimizer.eps": 0.0}, "greater than 0"),
+        ({"train.dtype": "float16"}, "did you mean 'bfloat16'"),
+        ({"optimizer.schedule": "cosin"}, "did you mean 'cosine'"),
+        ({"train.n_steps": 0}, "too small"),
+        ({"model.d_model": 100}, "config.model.n_heads=6"),
+        ({"model.d_model": 18, "model.position": "rotary"}, "odd"),
+        ({"train.eval_every": 300}, "config.train.checkpoint_every=500 is not a multiple"),
+        ({"optimizer.warmup_steps": 5001}, "config.train.n_steps=5000"),
+        ({"data": 3}, "must hold fields"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence_that_names_it(change, words):
+    with pytest.raises(UserError) as caught:
+        if "data" in change:
+            config_lib.from_mapping({**dataclasses.asdict(Config()), **change})
+        replace(Config(), **change)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_missing_field_is_named():
+    values = dataclasses.asdict(Config())
+    del values["optimizer"]["b2"]
+    with pytest.raises(UserError, match=r"config\.optimizer\.b2 is missing"):
+        config_lib.from_mapping(values)
+
+
+def test_every_field_has_a_reason_and_its_default_is_valid():
+    for path, field in config_lib.fields():
+        assert field.metadata["why"], path
+    assert config_lib.from_mapping(dataclasses.asdict(Config())) == Config()
+
+
+def test_the_bridge_gives_the_defaults_and_lets_none_be_overridden():
+    values = config_lib.default()
+    assert config_lib.from_mapping(values.to_dict()) == Config()
+    values.model.d_ff = 64
+    assert config_lib.from_mapping(values.to_dict()).model.d_ff == 64
+    with pytest.raises(AttributeError, match="d_ff"):
+        values.model.d_fff = 64
+
+
+@given(seed=st.integers(0, 2**31 - 1), rate=st.floats(0, 1e300), size=st.one_of(st.none(), st.integers(8, 10**9)))
+def test_json_gives_the_config_back(seed, rate, size):
+    config = replace(Config(), **{"seed": seed, "optimizer.learning_rate": rate, "model.d_ff": size})
+    assert config_lib.from_json(config_lib.to_json(config)) == config
+
+
+def test_broken_json_is_a_sentence():
+    with pytest.raises(UserError, match="not JSON"):
+        config_lib.from_json("{")
+
+
+def test_identity_is_every_field_but_the_folder_of_the_data():
+    base = Config()
+    for path, field in config_lib.fields():
+        value = config_lib.flat(base)[path]
+        other = _another(path, value, field)
+        changed = dataclasses.replace(base) if other is None else _forced(base, path, other)
+        same = path in config_lib.NOT_IDENTITY
+        assert (config_lib.fingerprint(changed) == config_lib.fingerprint(base)) == same, path
+        assert config_lib.first_difference(base, changed) == (None if same else path)
+
+
+def _another(path, value, field):
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    return "other"
+
+
+def _forced(base, path, value):
+    """A copy with one field changed and nothing validated."""
+    parent, _, leaf = path.rpartition(".")
+    if not parent:
+        return dataclasses.replace(base, **{leaf: value})
+    return dataclasses.replace(base, **{parent: dataclasses.replace(getattr(base, parent), **{leaf: value})})
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("preset", [None, "small", "char", "paper"])
+def test_every_config_file_is_valid_says_what_it_expects_and_only_overrides(path, preset):
+    namespace: dict = {}
+    exec(compile(path.read_text(), path, "exec"), namespace)
+    config = config_lib.from_mapping(namespace["get_config"](*([preset] if preset else [])).to_dict())
+    assert config.model.activation == path.stem.removeprefix("tinystories_")
+    for word in ("Question:", "Command:", "Expected time:", "Expected loss:"):
+        assert word in namespace["__doc__"], f"{path} does not state its {word}"
+    assert (config.seed, config.optimizer.b1, config.optimizer.b2) == (1337, 0.9, 0.95)
+    assert config.train.dtype == "float32" and config.optimizer.schedule == "cosine"
+    if preset != "small":
+        assert config.train.n_steps == 5000 and config.model.context == 128
+
+
+def test_an_unknown_preset_is_answered_with_the_nearest():
+    from actlab import presets
+
+    with pytest.raises(UserError, match="did you mean 'small'"):
+        presets.tinystories("smal")
+
+
+def test_a_config_file_may_hold_no_key_of_its_own():
+    assert json.loads(config_lib.to_json(Config())).keys() == {"seed", "model", "optimizer", "data", "train"}

@@ -1,0 +1,74 @@
+"""The plan of the house: who may import whom, and which file owns which library."""
+
+import ast
+import pathlib
+
+import pytest
+
+PACKAGE = pathlib.Path(__file__).parents[1] / "actlab"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+MAY_IMPORT = {
+    "errors": set(),
+    "command": {"errors"},
+    "config": {"errors"},
+    "presets": {"config", "errors"},
+    "activations": {"errors"},
+    "data": {"errors", "command"},
+    "models": {"activations", "config", "errors"},
+    "training": {"activations", "config", "data", "errors", "models"},
+    "sample": {"command", "errors", "training"},
+    "main": {"command", "config", "errors", "training"},
+    "__init__": set(),
+}
+OWNERS = {
+    "flax": ("models/",),
+    "orbax": ("training/checkpoint.py",),
+    "tensorflow_datasets": ("data/",),
+    "tokenizers": ("data/",),
+    "absl": ("command.py", "main.py", "sample.py", "data/__main__.py"),
+    "optax": ("training/optimizer.py", "training/step.py"),
+}
+
+
+def imports(path):
+    """Every dotted name imported anywhere in a file, also inside functions."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def room(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_room_imports_only_the_rooms_it_may(path):
+    for name in imports(path):
+        head, *rest = name.split(".")
+        if head == "actlab":
+            target = rest[0] if rest else "__init__"
+            assert target == room(path) or target in MAY_IMPORT[room(path)], f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_library_is_imported_by_its_owner_only(path):
+    place = str(path.relative_to(PACKAGE))
+    for name in imports(path):
+        owners = OWNERS.get(name.split(".")[0])
+        assert owners is None or place.startswith(owners), f"{place} imports {name}"
+
+
+def test_no_import_hides_behind_type_checking_and_no_file_is_called_utils():
+    assert FILES
+    for path in FILES:
+        assert "TYPE_CHECKING" not in path.read_text(), path
+        assert path.name not in ("utils.py", "helpers.py", "misc.py", "common.py")
+
+
+def test_jit_is_applied_in_two_places_only():
+    users = {str(path.relative_to(PACKAGE)) for path in FILES if "jax.jit(" in path.read_text()}
+    assert users == {"training/cohort.py", "training/generation.py"}

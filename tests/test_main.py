@@ -1,0 +1,203 @@
+"""The command as a user types it: bad input is one sentence and exit code 2, with nothing written."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from actlab.training.records import TIME_FIELDS
+from actlab.training.trained import load
+
+ROOT = pathlib.Path(__file__).parents[1]
+GELU = f"--config={ROOT}/configs/tinystories_gelu.py:small"
+QUICK = [
+    GELU,
+    "--config.model.n_layers=1",
+    "--config.model.d_model=16",
+    "--config.model.context=32",
+    "--config.data.tokenizer=bytes",
+    "--config.data.n_stories=200",
+    "--config.data.batch_size=4",
+    "--config.optimizer.warmup_steps=2",
+    "--config.train.n_steps=600",
+    "--config.train.eval_every=100",
+    "--config.train.eval_tokens=2000",
+    "--config.train.checkpoint_every=100",
+]
+
+
+def command(module, arguments, folder):
+    line = [sys.executable, "-m", f"actlab.{module}", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        line, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(process):
+    out, error = process.communicate(timeout=300)
+    return process.returncode, out, error
+
+
+def files(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "--config is missing"),
+        (["--config=configs/nowhere.py"], "configs/nowhere.py cannot be read"),
+        ([f"{GELU}x"], "did you mean 'small'"),
+        ([GELU, "--config.model.activatoin=relu"], "did you mean 'model.activation'"),
+        ([GELU, "--config.model=relu"], "config.model is no field"),
+        ([GELU, "--config.model.activation=gleu"], "did you mean 'gelu'"),
+        ([GELU, "--config.seed=1e3"], "config.seed=1e3"),
+        ([GELU, "--config.optimizer.learning_rate=fast"], "config.optimizer.learning_rate=fast"),
+        ([GELU, "--config.optimizer.learning_rate=nan"], "not a finite number"),
+        ([GELU, "--config.model.use_bias=maybe"], "config.model.use_bias=maybe"),
+        ([GELU, "--config.model.n_heads=3"], "config.model.n_heads=3"),
+        ([GELU, "config.seed=3"], "two dashes"),
+        ([GELU, "--wrokdir=x"], "wrokdir"),
+        ([GELU, "--config.data.name=tiny_storeis"], "tiny_stor"),
+        ([GELU, "--config.data.tokenizer=morse"], "data.tokenizer='morse'"),
+        ([GELU, "--config.data.tokenizer=gpt2", "--config.data.n_stories=50"], "prepare gpt2"),
+    ],
+    ids=lambda value: value[-1][-30:] if isinstance(value, list) and value else "",
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, arguments, words):
+    code, out, error = finish(command("main", arguments, tmp_path))
+    assert code == 2
+    assert words in error and error.count("\n") == 1 and error.startswith("actlab: ")
+    assert not (tmp_path / "runs").exists()
+    if "gpt2" not in words:
+        assert files(tmp_path) == []
+
+
+def test_a_broken_config_file_is_a_sentence_too(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from actlab import config\ndef get_config():\n    c = config.default()\n    c.sed = 3\n"
+    )
+    code, _, error = finish(command("main", ["--config=mine.py"], tmp_path))
+    assert code == 2 and "sed" in error and error.count("\n") == 1
+
+
+def test_an_unwritable_workdir_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    code, _, error = finish(command("main", [*QUICK, "--workdir=file/below"], tmp_path))
+    assert code == 2 and "file/below cannot be written" in error
+    assert not (tmp_path / "runs").exists()
+
+
+def without_times(path):
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key not in TIME_FIELDS} for row in rows]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run that nobody disturbed, with what it printed."""
+    folder = tmp_path_factory.mktemp("finished")
+    code, out, error = finish(command("main", QUICK, folder))
+    assert code == 0, error
+    (workdir,) = (folder / "runs").iterdir()
+    return folder, workdir, out
+
+
+def test_a_run_prints_and_leaves_what_it_promises(finished):
+    folder, workdir, out = finished
+    assert out.splitlines()[0].startswith("data        story_grammar, chosen by auto")
+    for word in ("floor", "parameters", "MFLOP per token", "validation", "a sample", "results.csv"):
+        assert word in out
+    assert workdir.name.startswith("tinystories_gelu-small-")
+    assert {"config.json", "manifest.json", "metrics.jsonl", "results.csv", "checkpoints"} <= set(os.listdir(workdir))
+    manifest = json.loads((workdir / "manifest.json").read_text())
+    assert manifest["data"]["name"] == "story_grammar" and len(manifest["data"]["fingerprint"]) == 64
+    assert manifest["sessions"][0]["packages"]["jax"] and manifest["sessions"][0]["device"]
+    config = json.loads((workdir / "config.json").read_text())
+    assert config["data"]["name"] == "story_grammar" and config["model"]["vocab_size"] == 320
+    splits = [row["split"] for row in without_times(workdir / "metrics.jsonl")]
+    assert splits.count("validation") == 7 and splits.count("train") == 60
+
+
+def test_the_same_command_again_says_that_the_work_is_done(finished):
+    folder, workdir, _ = finished
+    before = {path: path.stat().st_mtime_ns for path in workdir.rglob("*") if path.is_file()}
+    code, out, _ = finish(command("main", QUICK, folder))
+    assert code == 0 and "nothing to do" in out
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_run_stopped_in_the_middle_gives_the_same_result_to_the_bit(finished, tmp_path, number):
+    folder, workdir, _ = finished
+    arguments = [*QUICK, f"--config.data.dir={folder}/data", f"--workdir={tmp_path}/w"]
+    process = command("main", arguments, tmp_path)
+    metrics = tmp_path / "w" / "metrics.jsonl"
+    while process.poll() is None and not (metrics.exists() and '"step": 350' in metrics.read_text()):
+        time.sleep(0.002)
+    process.send_signal(number)
+    code, out, _ = finish(process)
+    if code != 0:  # else the run was faster than the signal, and the comparison below still holds
+        assert code == (143 if number == signal.SIGTERM else -9)
+        code, out, error = finish(command("main", arguments, tmp_path))
+        assert code == 0, error
+        assert "going on from step" in out
+    assert without_times(metrics) == without_times(workdir / "metrics.jsonl")
+    ours, theirs = load(tmp_path / "w"), load(workdir)
+    flat = lambda run: dict(_leaves(run.params))  # noqa: E731
+    for path, array in flat(theirs).items():
+        np.testing.assert_array_equal(flat(ours)[path], array)
+
+
+def _leaves(tree, path=()):
+    for key, value in tree.items():
+        yield from _leaves(value, (*path, key)) if isinstance(value, dict) else [((*path, key), value)]
+
+
+def test_a_workdir_of_another_config_is_refused_by_field(finished):
+    folder, workdir, _ = finished
+    arguments = [*QUICK, f"--workdir={workdir}", "--config.optimizer.learning_rate=0.5"]
+    code, _, error = finish(command("main", arguments, folder))
+    assert code == 2 and "config.optimizer.learning_rate is 0.003 there and 0.5 here" in error
+
+
+def test_a_workdir_begun_on_other_data_is_refused(finished, tmp_path):
+    folder, workdir, _ = finished
+    manifest = json.loads((workdir / "manifest.json").read_text())
+    manifest["data"]["fingerprint"] = "0" * 64
+    copy = tmp_path / "w"
+    copy.mkdir()
+    (copy / "config.json").write_text((workdir / "config.json").read_text())
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    code, _, error = finish(command("main", [*QUICK, f"--workdir={copy}"], folder))
+    assert code == 2 and "fingerprint 000000000000" in error
+
+
+def test_sampling_is_a_function_of_its_flags(finished, tmp_path):
+    _, workdir, _ = finished
+
+    def sample(*flags):
+        code, out, error = finish(command("sample", [f"--workdir={workdir}", "--n_tokens=40", *flags], tmp_path))
+        assert code == 0, error
+        return out
+
+    first = sample("--prompt=Once upon", "--seed=1")
+    assert first.startswith("Once upon")
+    assert first == sample("--prompt=Once upon", "--seed=1") != sample("--prompt=Once upon", "--seed=2")
+    assert sample("--temperature=0", "--seed=1") == sample("--temperature=0", "--seed=2") == sample("--top_k=1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [([], "--workdir is missing"), (["--workdir=nowhere"], "no config.json"), (["--workdir=x", "--top_k=-1"], "top_k")],
+)
+def test_sampling_without_a_run_is_refused(tmp_path, arguments, words):
+    code, _, error = finish(command("sample", arguments, tmp_path))
+    assert code == 2 and words in error and error.count("\n") == 1

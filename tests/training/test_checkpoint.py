@@ -1,0 +1,124 @@
+"""Checkpoints: exact, sealed, verified; damage is noticed and the step before taken."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from actlab.errors import UserError
+from actlab.training.checkpoint import SEAL, Checkpoints
+
+
+def state_at(step, shape=(3, 4), dtype=jnp.float32):
+    kernel = jax.random.normal(jax.random.key(step), shape, dtype)
+    return {"step": jnp.int32(step), "params": {"kernel": kernel, "bias": jnp.ones(4)}}
+
+
+ABSTRACT = jax.eval_shape(lambda: state_at(0))
+
+
+def saved(folder, steps, losses=None, keep=2):
+    checkpoints = Checkpoints(folder, keep)
+    for step in steps:
+        checkpoints.save(step, state_at(step), None if losses is None else losses[step])
+    checkpoints.close()
+
+
+def restored(folder, **options):
+    checkpoints = Checkpoints(folder, **options)
+    result = checkpoints.restore_latest(ABSTRACT)
+    checkpoints.close()
+    return result
+
+
+def present(folder):
+    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
+
+
+def largest_file(folder):
+    return max((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
+
+
+def flip_a_bit(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def test_the_newest_step_comes_back_bit_for_bit(tmp_path):
+    saved(tmp_path / "c", [10, 20])
+    state, step, notes = restored(tmp_path / "c")
+    assert (step, notes) == (20, [])
+    jax.tree.map(np.testing.assert_array_equal, state, state_at(20))
+
+
+def test_an_empty_folder_holds_nothing(tmp_path):
+    assert restored(tmp_path / "c") == (None, 0, [])
+
+
+def test_the_last_k_are_kept_beside_the_best(tmp_path):
+    losses = {1: 3.0, 2: 1.0, 3: 2.0, 4: 2.5, 5: 2.4}
+    saved(tmp_path / "c", losses, losses)
+    assert present(tmp_path / "c") == [2, 4, 5]
+
+
+def test_a_flipped_bit_is_noticed_and_the_step_before_is_taken(tmp_path):
+    saved(tmp_path / "c", [10, 20])
+    flip_a_bit(largest_file(tmp_path / "c" / "20" / "default"))
+    state, step, notes = restored(tmp_path / "c")
+    assert step == 10 and "20" in notes[0] and "damaged" in notes[0]
+    jax.tree.map(np.testing.assert_array_equal, state, state_at(10))
+    assert (tmp_path / "set_aside" / "checkpoint-20").is_dir()
+
+
+@pytest.mark.parametrize("harm", ["missing", "truncated", "seal"])
+def test_other_damage_is_noticed_too(tmp_path, harm):
+    saved(tmp_path / "c", [10, 20])
+    file = largest_file(tmp_path / "c" / "20" / "default")
+    if harm == "missing":
+        file.unlink()
+    elif harm == "truncated":
+        file.write_bytes(file.read_bytes()[:-1])
+    else:
+        (tmp_path / "c" / "20" / SEAL).write_text("{")
+    assert restored(tmp_path / "c")[1] == 10
+
+
+def test_a_step_that_was_never_sealed_is_not_trusted(tmp_path):
+    saved(tmp_path / "c", [10, 20])
+    (tmp_path / "c" / "20" / SEAL).unlink()
+    _, step, notes = restored(tmp_path / "c")
+    assert step == 10 and "not sealed" in notes[0]
+
+
+def test_after_falling_back_the_same_steps_can_be_saved_again(tmp_path):
+    saved(tmp_path / "c", [10, 20])
+    flip_a_bit(largest_file(tmp_path / "c" / "20" / "default"))
+    checkpoints = Checkpoints(tmp_path / "c", 2)
+    assert checkpoints.restore_latest(ABSTRACT)[1] == 10
+    checkpoints.save(20, state_at(20), None)
+    checkpoints.close()
+    assert restored(tmp_path / "c")[1] == 20
+
+
+def test_reading_only_passes_over_damage_and_moves_nothing(tmp_path):
+    saved(tmp_path / "c", [10, 20])
+    flip_a_bit(largest_file(tmp_path / "c" / "20" / "default"))
+    assert restored(tmp_path / "c", read_only=True)[1] == 10
+    assert present(tmp_path / "c") == [10, 20] and not (tmp_path / "set_aside").exists()
+
+
+@pytest.mark.parametrize("other", [state_at(0, (3, 5)), state_at(0, dtype=jnp.bfloat16), {"step": jnp.int32(0)}])
+def test_arrays_of_another_model_are_refused_not_cast(tmp_path, other):
+    saved(tmp_path / "c", [10])
+    checkpoints = Checkpoints(tmp_path / "c")
+    with pytest.raises(UserError, match="params/"):
+        checkpoints.restore_latest(jax.eval_shape(lambda: other))
+
+
+def test_saving_a_step_twice_is_an_error_not_a_silent_no(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "c", 2)
+    checkpoints.save(10, state_at(10), None)
+    with pytest.raises(RuntimeError, match="refused"):
+        checkpoints.save(10, state_at(10), None)
+    checkpoints.close()

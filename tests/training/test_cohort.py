@@ -1,0 +1,88 @@
+"""Lanes: each is the solo run, the length of calls changes no bit, a diverging lane disturbs nobody."""
+
+import jax
+import numpy as np
+import pytest
+
+from actlab import models
+from actlab.training.cohort import Cohort, Lane
+
+LANES = (Lane(1, 1e-3, 0.1), Lane(2, 1e-2, 0.0), Lane(1, 3e-3, 0.1))
+
+
+def windows_of(lanes, n_steps):
+    rngs = [np.random.default_rng(lane.seed) for lane in lanes]
+    return np.stack([rng.integers(0, 24, (n_steps, 4, 9)) for rng in rngs]).astype(np.int32)
+
+
+def trained(tiny, lanes, calls=(3, 3), over="map"):
+    cohort = Cohort(models.build(tiny.model), tiny, lanes, over)
+    state, windows, metrics = cohort.init(), windows_of(lanes, sum(calls)), []
+    first = 0
+    for n_steps in calls:
+        chunk = np.zeros((len(lanes), 3, 4, 9), np.int32)
+        chunk[:, :n_steps] = windows[:, first : first + n_steps]
+        state, new = cohort.train(state, chunk, n_steps)
+        metrics.append(np.asarray(new.loss)[:, :n_steps])
+        first += n_steps
+    return jax.device_get(state), np.concatenate(metrics, axis=1)
+
+
+@pytest.mark.parametrize("over", ["map", "vmap"])
+def test_each_lane_is_the_solo_run(tiny, over):
+    state, losses = trained(tiny, LANES, over=over)
+    for index, lane in enumerate(LANES):
+        solo, solo_losses = trained(tiny, [lane])
+        same = np.testing.assert_array_equal if over == "map" else _close
+        same(losses[index], solo_losses[0])
+        jax.tree.map(lambda a, b: same(a[index], b[0]), state.params, solo.params)  # noqa: B023
+    assert not np.array_equal(losses[0], losses[1])
+
+
+def _close(ours, theirs):
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_how_steps_are_cut_into_calls_changes_no_bit(tiny):
+    whole, losses = trained(tiny, LANES[:1], calls=(3, 3))
+    pieces, piece_losses = trained(tiny, LANES[:1], calls=(1, 2, 1, 1, 1))
+    np.testing.assert_array_equal(losses, piece_losses)
+    jax.tree.map(np.testing.assert_array_equal, whole, pieces)
+
+
+def test_steps_beyond_n_steps_are_not_taken(tiny):
+    state, _ = trained(tiny, LANES[:1], calls=(2,))
+    assert state.step.tolist() == [2]
+
+
+def test_a_diverging_lane_changes_no_bit_of_the_others(tiny):
+    calm, _ = trained(tiny, LANES[:1])
+    mixed, losses = trained(tiny, (LANES[0], Lane(1, 1e30, 0.1)))
+    assert not np.isfinite(losses[1]).all()
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[0], b[0]), mixed.params, calm.params)
+
+
+def test_lanes_of_one_seed_start_equal_and_of_another_differ(tiny):
+    params = jax.device_get(Cohort(models.build(tiny.model), tiny, LANES).init().params)
+    kernel = params["block_0"]["attention"]["qkv"]["kernel"]
+    np.testing.assert_array_equal(kernel[0], kernel[2])
+    assert not np.array_equal(kernel[0], kernel[1])
+
+
+def test_evaluation_is_the_mean_over_weights(tiny):
+    cohort = Cohort(models.build(tiny.model), tiny, LANES)
+    windows = windows_of(LANES[:1], 3)[0]
+    weights = np.zeros((3, 4, 8), np.float32)
+    weights[1, 2, :5] = 1
+    only = cohort.evaluate(cohort.init(), windows[1:2], weights[1:2])
+    np.testing.assert_allclose(cohort.evaluate(cohort.init(), windows, weights), only, rtol=1e-6)
+    assert only.shape == (3,) and only[0] == only[2] != only[1]
+
+
+def test_training_compiled_ahead_is_the_same(tiny):
+    cohort = Cohort(models.build(tiny.model), tiny, LANES[:1], "map")
+    windows = windows_of(LANES[:1], 3)
+    cohort.compile(windows)
+    _, metrics = cohort.train(cohort.init(), windows, 3)
+    _, losses = trained(tiny, LANES[:1], calls=(3,))
+    np.testing.assert_array_equal(metrics.loss, losses)

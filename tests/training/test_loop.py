@@ -1,0 +1,103 @@
+"""The loop: stopping anywhere and going on gives what never stopping gives; divergence is a result."""
+
+import jax
+import numpy as np
+import pytest
+
+from actlab import models
+from actlab.config import replace
+from actlab.training.checkpoint import Checkpoints
+from actlab.training.cohort import Cohort, Lane, lane_of
+from actlab.training.loop import Feed, Loop, boundary
+from actlab.training.records import TIME_FIELDS, Workdir
+
+
+class Silent:
+    def on_step(self, step, loss, tokens_per_second):
+        assert np.isfinite(tokens_per_second)
+
+    def on_evaluation(self, step, loss):
+        assert loss.ndim == 1
+
+
+def feed(lanes):
+    def train(first, n_steps):
+        rng = lambda lane, step: np.random.default_rng((lane.seed, step))  # noqa: E731
+        return np.array(
+            [[rng(lane, step).integers(0, 24, (4, 9)) for step in range(first, first + n_steps)] for lane in lanes],
+            np.int32,
+        )
+
+    validation = np.random.default_rng(0).integers(0, 24, (2, 4, 9)).astype(np.int32)
+    return Feed(train, validation, np.ones((2, 4, 8), np.float32))
+
+
+def session(path, config, lanes=None, stop_after=None):
+    """One session in a workdir; stops when asked for the `stop_after`th time whether to stop."""
+    lanes = lanes or [lane_of(config)]
+    cohort = Cohort(models.build(config.model), config, lanes, "map")
+    workdir = Workdir(path)
+    workdir.open(config)
+    checkpoints = Checkpoints(path / "checkpoints", config.train.keep_checkpoints)
+    state, step, _ = checkpoints.restore_latest(cohort.abstract_state())
+    asked = iter(range(1_000_000))
+    loop = Loop(config, cohort, [f"run{index}" for index in range(len(lanes))], feed(lanes), workdir, Silent())
+    result = loop.run(checkpoints, (state, step), lambda: stop_after is not None and next(asked) >= stop_after)
+    workdir.close()
+    return result
+
+
+def rows(path):
+    workdir = Workdir(path)
+    return [{key: value for key, value in row.items() if key not in TIME_FIELDS} for row in workdir.metrics()]
+
+
+@pytest.mark.parametrize("stops", [(1,), (2, 1, 1), (4,), (0, 0, 3)])
+def test_stopped_and_resumed_is_never_stopped_to_the_bit(tmp_path, tiny, stops):
+    whole, _, _ = session(tmp_path / "whole", tiny)
+    for stop_after in stops:
+        _, step, stopped = session(tmp_path / "pieces", tiny, stop_after=stop_after)
+        assert stopped and step < 12
+    pieces, step, stopped = session(tmp_path / "pieces", tiny)
+    assert (step, stopped) == (12, False)
+    jax.tree.map(np.testing.assert_array_equal, pieces, whole)
+    assert rows(tmp_path / "pieces") == rows(tmp_path / "whole")
+
+
+def test_every_logged_step_and_every_evaluation_has_one_row(tmp_path, tiny):
+    session(tmp_path / "w", replace(tiny, **{"train.log_every": 5}))
+    seen = [(row["split"], row["step"]) for row in rows(tmp_path / "w")]
+    assert sorted(seen) == sorted(
+        [("train", 5), ("train", 10), ("train", 12), *(("validation", step) for step in (0, 4, 8, 12))]
+    )
+
+
+def test_boundaries_depend_on_the_step_alone_and_hit_every_evaluation(tiny):
+    config = replace(tiny, **{"train.n_steps": 23, "train.eval_every": 5, "train.checkpoint_every": 10})
+    ends, step = [], 0
+    while step < 23:
+        step = boundary(config, step)
+        ends.append(step)
+    assert ends == [3, 5, 6, 9, 10, 12, 15, 18, 20, 21, 23]
+
+
+def test_a_diverged_run_ends_with_a_row_that_says_so(tmp_path, tiny):
+    config = replace(tiny, **{"optimizer.learning_rate": 1e30, "optimizer.warmup_steps": 0})
+    _, step, stopped = session(tmp_path / "w", config)
+    *before, last = rows(tmp_path / "w")
+    assert not stopped and step < 12
+    assert last["status"] == "diverged" and last["loss"] is None
+    assert all("status" not in row for row in before)
+    assert session(tmp_path / "w", config)[2] is False, "a second session ends too"
+
+
+def test_a_diverged_lane_is_out_and_the_others_train_on_as_if_alone(tmp_path, tiny):
+    config = replace(tiny, **{"optimizer.warmup_steps": 0})
+    calm, wild = Lane(3, 1e-3, 0.1), Lane(4, 1e30, 0.1)
+    session(tmp_path / "alone", config, [calm])
+    session(tmp_path / "both", config, [calm, wild], stop_after=3)
+    session(tmp_path / "both", config, [calm, wild])
+    both = rows(tmp_path / "both")
+    assert [row for row in both if row["run"] == "run0"] == rows(tmp_path / "alone")
+    assert [row.get("status") for row in both if row["run"] == "run1"][-1] == "diverged"
+    assert sum("status" in row for row in both) == 1

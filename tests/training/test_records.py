@@ -1,0 +1,80 @@
+"""A workdir: rows are never lost or doubled, a foreign config or a second process is refused."""
+
+import json
+
+import pytest
+
+from actlab import config as config_lib
+from actlab.errors import UserError
+from actlab.training.records import Workdir
+
+
+@pytest.fixture
+def workdir(tmp_path, tiny):
+    workdir = Workdir(tmp_path / "w")
+    workdir.open(tiny)
+    yield workdir
+    workdir.close()
+
+
+def row(step, loss=1.0):
+    return {"run": "a", "step": step, "split": "train", "loss": loss, "seconds": 0.5}
+
+
+def test_config_json_holds_every_field(workdir, tiny):
+    text = (workdir.path / "config.json").read_text()
+    assert config_lib.from_json(text) == tiny
+
+
+def test_rows_after_the_step_of_a_resume_are_dropped_and_written_once(workdir):
+    workdir.begin_metrics(0)
+    workdir.append_metrics([row(1), row(2), row(3)])
+    kept = workdir.begin_metrics(2)
+    assert [entry["step"] for entry in kept] == [1, 2]
+    workdir.append_metrics([row(3)])
+    assert [entry["step"] for entry in workdir.metrics()] == [1, 2, 3]
+
+
+def test_a_start_from_step_0_begins_an_empty_file(workdir):
+    workdir.begin_metrics(0)
+    workdir.append_metrics([row(0)])
+    assert workdir.begin_metrics(0) == [] and workdir.metrics() == []
+
+
+def test_a_line_cut_short_by_a_kill_is_left_out(workdir):
+    workdir.begin_metrics(0)
+    workdir.append_metrics([row(1)])
+    with (workdir.path / "metrics.jsonl").open("a") as file:
+        file.write('{"run": "a", "st')
+    assert [entry["step"] for entry in workdir.metrics()] == [1]
+
+
+def test_a_loss_that_is_not_finite_is_null_in_valid_json(workdir):
+    workdir.begin_metrics(0)
+    workdir.append_metrics([row(1, float("nan")), row(2, float("inf"))])
+    for line in (workdir.path / "metrics.jsonl").read_text().splitlines():
+        assert json.loads(line, parse_constant=lambda name: pytest.fail(name))["loss"] is None
+
+
+def test_results_come_back_as_written(workdir):
+    workdir.write_results([{"run": "a", "final_loss": 0.1 + 0.2, "status": "finished"}])
+    (result,) = workdir.results()
+    assert float(result["final_loss"]) == 0.1 + 0.2 and result["status"] == "finished"
+
+
+def test_another_config_is_refused_by_its_first_field_that_differs(workdir, tiny):
+    other = config_lib.replace(tiny, **{"optimizer.learning_rate": 0.5, "model.activation": "relu"})
+    with pytest.raises(UserError, match="config.model.activation is 'gelu' there and 'relu' here"):
+        Workdir(workdir.path).open(other)
+
+
+def test_a_second_process_is_refused(workdir, tiny):
+    with pytest.raises(UserError, match="in use"):
+        Workdir(workdir.path).open(tiny)
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_place_that_cannot_be_written_is_refused(tmp_path, tiny, place):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        Workdir(tmp_path / place).open(tiny)
