@@ -16,6 +16,12 @@ def fail(message: object) -> int:
     return EXIT_USER_ERROR
 
 
+def refuse(arguments: Sequence[str]) -> None:
+    """Raises UserError for what is left after the flags: absl would ignore `config.seed=1` without a word."""
+    if arguments:
+        raise UserError(f"{arguments[0]!r} is no flag: write --{arguments[0].lstrip('-')}, with two dashes.")
+
+
 def run(main: Callable[[list[str]], int | None], parse: Callable[[Sequence[str]], list[str]] = flags.FLAGS) -> None:
     """Runs `main(arguments)` with flags parsed by `parse` and exits with its code (None is 0)."""
 

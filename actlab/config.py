@@ -181,10 +181,15 @@ def fingerprint(config: Config) -> str:
 
 
 def first_difference(ours: Config, theirs: Config) -> str | None:
-    """The first field, in the order of the schema, whose values differ; None if the two are the same run."""
-    return next(
-        (path for path, value in flat(ours).items() if path not in NOT_IDENTITY and value != _get(theirs, path)), None
-    )
+    """The first field, in the order of the schema, that differs; None if the two can be the same run.
+
+    A field that ours leaves open, to be resolved once the data is known, does not differ.
+    """
+    for path, value in flat(ours).items():
+        left_open = value is None or (path, value) == ("data.name", "auto")
+        if path not in NOT_IDENTITY and not left_open and value != _get(theirs, path):
+            return path
+    return None
 
 
 def _get(config: Any, path: str) -> Any:

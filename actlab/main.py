@@ -39,11 +39,10 @@ def parse(argv: Sequence[str]) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     """Validates the config before jax is imported; returns the exit code."""
-    if arguments:
-        raise UserError(f"{arguments[0]!r} is no flag: write --{arguments[0].lstrip('-')}, with two dashes.")
-    path = config_flags.get_config_filename(flags.FLAGS["config"])
-    if path is None:
+    command.refuse(arguments)
+    if _CONFIG.value is None:
         raise UserError("--config is missing: for example --config=configs/tinystories_gelu.py:small.")
+    path = config_flags.get_config_filename(flags.FLAGS["config"])
     try:
         values = _CONFIG.value.to_dict()
     except OSError as error:
@@ -52,7 +51,8 @@ def main(arguments: list[str]) -> int:
 
     from actlab.training import session
 
-    return session.run(config, label(path), _WORKDIR.value and pathlib.Path(_WORKDIR.value), sys.argv)
+    workdir = pathlib.Path(_WORKDIR.value) if _WORKDIR.value else None
+    return session.run(config, label(path), workdir, sys.argv)
 
 
 def label(path: str) -> str:

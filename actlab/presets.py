@@ -1,5 +1,8 @@
 """Sizes with a name, shared by the config files."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from ml_collections import config_dict
 
 from actlab import config
@@ -24,10 +27,14 @@ _SIZES = {
 }
 
 
-def tinystories(preset: str) -> config_dict.ConfigDict:
-    """A decoder on TinyStories, or on the embedded corpus where that is not prepared; raises UserError."""
+def tinystories(preset: str, overrides: Mapping[str, Any]) -> config_dict.ConfigDict:
+    """A decoder on TinyStories, or on the embedded corpus where that is not prepared, with fields overridden.
+
+    Raises:
+        UserError: for a preset that is not known.
+    """
     if preset not in _SIZES:
         raise UserError(f"preset {preset!r} is not known: {suggestion(preset, _SIZES)}")
-    overrides = config.default()
-    overrides.update_from_flattened_dict(_SIZES[preset])
-    return overrides
+    values = config.default()
+    values.update_from_flattened_dict({**_SIZES[preset], **overrides})
+    return values

@@ -1,6 +1,8 @@
-"""Question: how well does GELU do in a GPT-style decoder on TinyStories?
+"""Question: how well does gelu do in a GPT-style decoder on TinyStories?
 
 Command: python -m actlab.main --config=configs/tinystories_gelu.py[:small|char|paper]
+Expected time: TBD
+Expected loss: TBD
 """
 
 from ml_collections import config_dict
@@ -10,6 +12,4 @@ from actlab import presets
 
 def get_config(preset: str = "char") -> config_dict.ConfigDict:
     """Overrides of the schema's defaults."""
-    config = presets.tinystories(preset)
-    config.model.activation = "gelu"
-    return config
+    return presets.tinystories(preset, {"model.activation": "gelu"})

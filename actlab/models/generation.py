@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from actlab.models.model import Model, Params
+from actlab.models.model import Cache, Model, Params
 
 
 def complete(
@@ -23,7 +23,7 @@ def complete(
     Given tokens pass through the same steps as drawn ones, so that one compiled program serves every prompt.
     """
 
-    def extend(carry: tuple[Array, Array], position: Array) -> tuple[tuple[Array, Array], None]:
+    def extend(carry: tuple[Array, Cache], position: Array) -> tuple[tuple[Array, Cache], None]:
         tokens_BL, cache = carry
         token_B1 = jax.lax.dynamic_slice_in_dim(tokens_BL, position, 1, axis=1)
         logits_B1V, cache = model.extend(params, token_B1, cache, position)

@@ -29,7 +29,7 @@ class Model:
         self, params: Params, tokens_BL: Int[Array, "B L"]
     ) -> tuple[Float[Array, "B L V"], tuple[layers.Stats, ...]]:
         """(logits in float32, statistics per layer); statistics that are not used cost nothing under jit."""
-        logits_BLV, stats, _ = Decoder(self.spec).apply({"params": params}, tokens_BL)
+        logits_BLV, stats, _ = self._decode(params, tokens_BL)
         return logits_BLV, stats
 
     def empty_cache(self, batch_size: int) -> Cache:
@@ -42,8 +42,11 @@ class Model:
         self, params: Params, tokens_BL: Int[Array, "B L"], cache: Cache, offset: Int[Array, ""] | int
     ) -> tuple[Float[Array, "B L V"], Cache]:
         """Logits of tokens that continue a cache at position `offset`, with the cache that holds them too."""
-        logits_BLV, _, cache = Decoder(self.spec).apply({"params": params}, tokens_BL, cache, offset)
+        logits_BLV, _, cache = self._decode(params, tokens_BL, cache, offset)
         return logits_BLV, cache
+
+    def _decode(self, params: Params, *inputs: Any) -> Any:
+        return Decoder(self.spec).apply({"params": params}, *inputs)
 
 
 def build(config: ModelConfig, dtype: DTypeLike = jnp.float32) -> Model:

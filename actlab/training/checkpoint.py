@@ -14,6 +14,7 @@ import jax
 import orbax.checkpoint as ocp
 
 from actlab.errors import UserError
+from actlab.training.files import write_atomically
 
 SEAL = "actlab_seal.json"  # lies inside a step's folder, so that it goes when the step goes
 
@@ -30,20 +31,23 @@ class Checkpoints:
         self._unsealed: set[int] = set()
         self._read_only = read_only
         self._keep = keep
-        self._manager = self._open(keep)
+        self._manager = self._open()
 
-    def _open(self, keep: int) -> ocp.CheckpointManager:
-        if self._read_only:
-            return ocp.CheckpointManager(self._directory, options=ocp.CheckpointManagerOptions(read_only=True))
+    def _open(self) -> ocp.CheckpointManager:
         policies = ocp.checkpoint_managers
         best = policies.BestN(
             get_metric_fn=lambda metrics: metrics["loss"], reverse=True, n=1, keep_checkpoints_without_metrics=False
         )
-        options = ocp.CheckpointManagerOptions(
-            preservation_policy=policies.AnyPreservationPolicy([policies.LatestN(keep), best]),
+        writing = ocp.CheckpointManagerOptions(
+            preservation_policy=policies.AnyPreservationPolicy([policies.LatestN(self._keep), best]),
             cleanup_tmp_directories=True,
         )
-        return ocp.CheckpointManager(self._directory, options=options)
+        reading = ocp.CheckpointManagerOptions(read_only=True)
+        return ocp.CheckpointManager(
+            self._directory,
+            item_handlers=ocp.StandardCheckpointHandler(),
+            options=reading if self._read_only else writing,
+        )
 
     def save(self, step: int, state: Any, loss: float | None) -> None:
         """Begins to save a step in the background; `loss`, where known, decides which step is the best."""
@@ -96,7 +100,10 @@ class Checkpoints:
         folder = self._directory / str(step)
         if not (folder / SEAL).is_file():
             return "was not sealed (the run was stopped while saving)"
-        sealed = json.loads((folder / SEAL).read_text())
+        try:
+            sealed = json.loads((folder / SEAL).read_text())
+        except json.JSONDecodeError:
+            return f"is damaged ({SEAL} is not JSON)"
         found = _digests(folder)
         damaged = sorted(name for name in sealed.keys() | found.keys() if sealed.get(name) != found.get(name))
         return f"is damaged ({damaged[0]} differs from its SHA-256)" if damaged else None
@@ -109,7 +116,7 @@ class Checkpoints:
         os.replace(self._directory / str(step), destination)
         # Orbax refuses to save at or below a step it has seen: a new manager forgets it.
         self._manager.close()
-        self._manager = self._open(self._keep)
+        self._manager = self._open()
 
     def _require_same_arrays(self, step: int, abstract_state: Any) -> None:
         saved = _signature(self._manager.item_metadata(step))
@@ -146,9 +153,4 @@ def _digests(folder: pathlib.Path) -> dict[str, list[int | str]]:
 
 
 def _write_seal(folder: pathlib.Path) -> None:
-    temporary = folder / f"{SEAL}.tmp"
-    with temporary.open("w") as file:
-        json.dump(_digests(folder), file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, folder / SEAL)
+    write_atomically(folder / SEAL, json.dumps(_digests(folder), indent=1))

@@ -46,12 +46,12 @@ class Cohort:
         self._steps_per_call = config.train.steps_per_call
         self._seeds = np.array([lane.seed for lane in lanes], np.int32)
         self._hyper = Hyperparameters(
-            np.array([lane.learning_rate for lane in lanes], np.float32),
-            np.array([lane.weight_decay for lane in lanes], np.float32),
+            jnp.array([lane.learning_rate for lane in lanes], jnp.float32),
+            jnp.array([lane.weight_decay for lane in lanes], jnp.float32),
         )
         lanewise = functools.partial(_over_lanes, over=over or fastest_over())
         self._init = jax.jit(lanewise(functools.partial(steps.init_state, model, config)))
-        self._train = jax.jit(_train_lanes(model, config, lanewise), donate_argnums=0)
+        self._train: Any = jax.jit(_train_lanes(model, config, lanewise), donate_argnums=0)
         self._evaluate = jax.jit(_evaluate_lanes(model, lanewise))
 
     def init(self) -> steps.TrainState:
@@ -71,7 +71,7 @@ class Cohort:
         self, state: steps.TrainState, windows_RKBL: Int32[np.ndarray, "R K B L+1"], n_steps: int
     ) -> tuple[steps.TrainState, steps.Metrics]:
         """The first `n_steps` updates on K batches per lane, and metrics [R, K], of which the first n_steps count."""
-        return self._train(state, jax.device_put(self._hyper), jax.device_put(windows_RKBL), _scalar(n_steps))
+        return self._train(state, self._hyper, jax.device_put(windows_RKBL), _scalar(n_steps))
 
     def evaluate(
         self,

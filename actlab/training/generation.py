@@ -2,34 +2,13 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
 
+from actlab.data.tokenizers import Tokenizer
 from actlab.models import Model, complete
-
-
-class TextCodec(Protocol):
-    """What generation needs of a tokenizer."""
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of tokens it knows, at most the model's."""
-        ...
-
-    @property
-    def end_of_text(self) -> int:
-        """The token between documents."""
-        ...
-
-    def encode(self, text: str) -> np.ndarray:
-        """Tokens of a text."""
-        ...
-
-    def decode(self, ids: Any) -> str:
-        """Text of tokens."""
-        ...
 
 
 def sampler(model: Model, n_choices: int, temperature: float, top_k: int) -> Callable[..., Any]:
@@ -41,7 +20,7 @@ def sampler(model: Model, n_choices: int, temperature: float, top_k: int) -> Cal
 def write_text(
     model: Model,
     params: Any,
-    codec: TextCodec,
+    tokenizer: Tokenizer,
     *,
     prompt: str = "",
     n_tokens: int = 256,
@@ -54,16 +33,16 @@ def write_text(
     Where the context is full, the model goes on from its last half.
     """
     context = model.spec.context
-    draw = sampler(model, codec.vocab_size, temperature, top_k)
-    written = [codec.end_of_text, *codec.encode(prompt).tolist()]
+    draw = sampler(model, tokenizer.vocab_size, temperature, top_k)
+    written = [tokenizer.end_of_text, *tokenizer.encode(prompt).tolist()]
     n_prompt = len(written)
     key = jax.random.key(seed)
-    while len(written) < n_prompt + n_tokens and codec.end_of_text not in written[n_prompt:]:
+    while len(written) < n_prompt + n_tokens and tokenizer.end_of_text not in written[n_prompt:]:
         given = written if len(written) < context else written[-(context // 2) :]
-        window = np.full((1, context), codec.end_of_text, np.int32)
+        window = np.full((1, context), tokenizer.end_of_text, np.int32)
         window[0, : len(given)] = given
         tokens = draw(params, window, np.int32(len(given)), jax.random.fold_in(key, len(written)))
         written += np.asarray(tokens)[0, len(given) :].tolist()
     drawn = written[n_prompt:][:n_tokens]
-    end = drawn.index(codec.end_of_text) if codec.end_of_text in drawn else len(drawn)
-    return codec.decode(written[1:n_prompt] + drawn[:end])
+    end = drawn.index(tokenizer.end_of_text) if tokenizer.end_of_text in drawn else len(drawn)
+    return tokenizer.decode(written[1:n_prompt] + drawn[:end])

@@ -112,11 +112,11 @@ class Loop:
         if waiting is None:
             return
         first, end, on_device = waiting
-        metrics = Metrics(*jax.device_get(on_device))
+        metrics: Any = jax.device_get(on_device)
         speed = (end - first) * self._tokens_per_step / self._elapsed()
         rows = []
         for index, step in enumerate(range(first + 1, end + 1)):
-            for lane in np.flatnonzero(self._alive):
+            for lane in np.flatnonzero(self._alive).tolist():
                 finite = math.isfinite(metrics.loss[lane, index])
                 if not finite:
                     self._alive[lane] = False
@@ -130,7 +130,7 @@ class Loop:
         loss = self._cohort.evaluate(state, self._feed.windows_NBL, self._feed.weights_NBL)
         self._elapsed()
         rows = []
-        for lane in np.flatnonzero(self._alive):
+        for lane in np.flatnonzero(self._alive).tolist():
             self._alive[lane] = math.isfinite(loss[lane])
             rows.append(self._row(lane, step, "validation", {"loss": float(loss[lane])}, None))
         self._workdir.append_metrics(rows)

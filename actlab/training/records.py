@@ -14,6 +14,7 @@ import filelock
 from actlab import config as config_lib
 from actlab.config import Config
 from actlab.errors import UserError
+from actlab.training.files import write_atomically
 
 TIME_FIELDS = ("tokens_per_second", "seconds")  # the only fields of a metrics row that differ between equal runs
 Row = dict[str, Any]
@@ -27,13 +28,24 @@ class Workdir:
         self._lock = filelock.FileLock(path / ".lock")
         self._metrics: Any = None
 
+    def check(self, config: Config) -> None:
+        """Looks whether a run could use the folder, before work is spent on its data; writes nothing.
+
+        Raises:
+            UserError: if it cannot be written or belongs to another config.
+        """
+        self._refuse_other_config(config)
+        place = next(place for place in (self.path, *self.path.absolute().parents) if place.exists())
+        if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+            raise UserError(f"--workdir={self.path} cannot be written (for {place}): take another.")
+
     def open(self, config: Config) -> None:
         """Takes the folder for a run; creates it where there is none.
 
         Raises:
-            UserError: if it cannot be written, belongs to another config or is in use by another process.
+            UserError: as check, or if the folder is in use by another process.
         """
-        self._refuse_other_config(config)
+        self.check(config)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
@@ -83,6 +95,8 @@ class Workdir:
     def begin_metrics(self, step: int) -> list[Row]:
         """Drops the rows after `step`, which a resume writes again, and opens the file; returns the rows kept."""
         kept = [row for row in self.metrics() if row["step"] <= step] if step else []
+        if self._metrics:
+            self._metrics.close()
         write_atomically(self.path / "metrics.jsonl", "".join(_line(row) for row in kept))
         self._metrics = (self.path / "metrics.jsonl").open("a")
         return kept
@@ -116,13 +130,3 @@ def _line(row: Row) -> str:
         key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()
     }
     return json.dumps(finite) + "\n"
-
-
-def write_atomically(path: pathlib.Path, text: str) -> None:
-    """Writes beside, syncs, renames: a reader sees the old file or the new one, never a part."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)

@@ -6,6 +6,7 @@ import signal
 import types
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
@@ -53,6 +54,7 @@ class StopSignal:
         self._before: dict[int, Any] = {}
 
     def __call__(self) -> bool:
+        """Whether a signal has come."""
         return self.received is not None
 
     def __enter__(self) -> "StopSignal":
@@ -79,6 +81,8 @@ def run(config: Config, label: str, workdir: pathlib.Path | None, command: list[
         UserError: for whatever the user can mend.
     """
     console = Console(highlight=False, soft_wrap=True)
+    if workdir:
+        Workdir(workdir).check(config)
     setting = prepare(config, console)
     path = workdir or pathlib.Path("runs") / f"{label}-{config_lib.fingerprint(setting.config)[:8]}"
     records = Workdir(path)
@@ -199,17 +203,11 @@ def _floor_words(setting: Setting) -> str:
 
 
 def _print_sample(console: Console, setting: Setting, state: Any) -> None:
-    params = _first_lane(state.params)
+    params = jax.tree.map(lambda array_R: array_R[0], state.params)
     text = generation.write_text(setting.model, params, setting.tokens.tokenizer, seed=setting.config.seed)
     console.rule("a sample")
     console.print(text, markup=False)
     console.rule()
-
-
-def _first_lane(tree: Any) -> Any:
-    import jax
-
-    return jax.tree.map(lambda array: array[0], tree)
 
 
 def _print_result(console: Console, row: Row, path: pathlib.Path, what: str) -> None:

@@ -255,7 +255,8 @@ def test_labels_follow_the_story(sample: list[Story]) -> None:
     assert statistics.mean(c.happy for c in granted) > 0.8
     assert 0.3 < statistics.mean(c.happy for c in denied) < 0.6
     assert all("went home past" not in s.text for s in sample if s.choices.happy)
-    assert all("moved away" in s.text for s in sample if s.choices.granted and not s.choices.happy)
+    sad_though_granted = [s for s in sample if s.choices.granted and not s.choices.happy]
+    assert sad_though_granted == [s for s in sample if "moved away" in s.text] != []
 
 
 def test_effort_makes_a_wish_more_likely_to_come_true(sample: list[Story]) -> None:

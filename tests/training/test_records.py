@@ -77,4 +77,9 @@ def test_a_second_process_is_refused(workdir, tiny):
 def test_a_place_that_cannot_be_written_is_refused(tmp_path, tiny, place):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
-        Workdir(tmp_path / place).open(tiny)
+        Workdir(tmp_path / place).check(tiny)
+
+
+def test_fields_that_are_still_open_are_no_difference(workdir, tiny):
+    still_open = {"model.vocab_size": None, "model.d_ff": None, "data.name": "auto"}
+    Workdir(workdir.path).check(config_lib.replace(tiny, **still_open))

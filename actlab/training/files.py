@@ -1,0 +1,14 @@
+"""Writing a file so that no reader sees a part of it."""
+
+import os
+import pathlib
+
+
+def write_atomically(path: pathlib.Path, text: str) -> None:
+    """Writes beside, syncs, renames: a reader sees the old file or the new one, never a part."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with temporary.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)

@@ -1,0 +1,15 @@
+"""Question: how well does relu do in a GPT-style decoder on TinyStories?
+
+Command: python -m actlab.main --config=configs/tinystories_relu.py[:small|char|paper]
+Expected time: TBD
+Expected loss: TBD
+"""
+
+from ml_collections import config_dict
+
+from actlab import presets
+
+
+def get_config(preset: str = "char") -> config_dict.ConfigDict:
+    """Overrides of the schema's defaults."""
+    return presets.tinystories(preset, {"model.activation": "relu"})
