@@ -73,7 +73,7 @@ def prepare(
 
 def _check_tokenizer(name: str, directory: Path, tokenizer: str, n_stories: int) -> None:
     """Refuses a tokenizer that cannot be had before a dataset is made for it."""
-    tokenizers.check(tokenizer, directory)
+    tokenizers.check(tokenizer)
     datasets.check_name(name)
     if not tokenizer.startswith("bpe:") and not datasets.find(name, directory, n_stories=n_stories):
         tokenizers.make(tokenizer, directory, ())

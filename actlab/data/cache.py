@@ -244,7 +244,7 @@ def ensure(dataset: Dataset, tokenizer: str, directory: Path, *, show: bool = Tr
     Raises:
       UserError: a damaged cache, or a tokenizer that cannot be had.
     """
-    tokenizers.check(tokenizer, directory)
+    tokenizers.check(tokenizer)
     folder = folder_of(dataset.root, tokenizer)
     if not _is_current(folder, dataset, tokenizer, directory):
         with folders.locked(directory, dataset.root.name, show=show):

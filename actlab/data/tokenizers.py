@@ -146,14 +146,12 @@ class BytePairTokenizer(Tokenizer):
         return _byte_level(models.BPE(vocab=self.vocabulary, merges=list(self.merges)))
 
 
-def check(name: str, directory: Path) -> None:
-    """Refuses what no tokenizer is called, or one whose files are not there: before work is spent on the text."""
+def check(name: str) -> None:
+    """Refuses what no tokenizer is called."""
     if name not in ("bytes", "gpt2") and not name.startswith(("bpe:", "dir:")):
         raise UserError(f"data.tokenizer={name!r} is not known: take bytes, bpe:SIZE, gpt2 or dir:PATH.")
     if name.startswith("bpe:"):
         _bpe_size(name)
-    if name == "gpt2":
-        gpt2.folder(directory)
 
 
 def make(name: str, directory: Path, texts: Iterable[str]) -> Tokenizer:
@@ -162,7 +160,7 @@ def make(name: str, directory: Path, texts: Iterable[str]) -> Tokenizer:
     Raises:
       UserError: an unknown name, a bad size, too little text for the size, or files that are missing or damaged.
     """
-    check(name, directory)
+    check(name)
     if name == "bytes":
         return ByteTokenizer()
     if name == "gpt2":
