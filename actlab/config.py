@@ -22,9 +22,9 @@ def field(
     why: str,
     *,
     unit: str = "",
-    low: float | None = None,
-    above: float | None = None,
-    high: float = math.inf,
+    low: int | float | None = None,
+    above: int | float | None = None,
+    high: int | float = math.inf,
 ) -> Any:
     """A schema field: its default, what it is for, its unit, the bounds it must keep (`above` excludes its bound)."""
     return dataclasses.field(
@@ -253,7 +253,7 @@ def _checked(entry: dataclasses.Field[Any], value: Any, path: str) -> Any:
     return value
 
 
-def _check_bounds(bounds: Mapping[str, Any], value: float, path: str) -> None:
+def _check_bounds(bounds: Mapping[str, Any], value: int | float, path: str) -> None:
     if not math.isfinite(value):
         raise UserError(f"{path}={value!r} is not a finite number: give one.")
     if bounds["low"] is not None and value < bounds["low"]:

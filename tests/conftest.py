@@ -1,5 +1,7 @@
 """Settings and small things that the tests share."""
 
+import os
+
 import jax
 import pytest
 
@@ -7,6 +9,21 @@ from actlab import config as config_lib
 from actlab.config import Config
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compilation_cache(tmp_path_factory):
+    """One session's tests compile many equal programs, here and in the commands they start: each is compiled once."""
+    folder = str(tmp_path_factory.mktemp("compiled"))
+    settings = {
+        "jax_compilation_cache_dir": folder,
+        "jax_persistent_cache_min_compile_time_secs": 0.2,
+        "jax_persistent_cache_min_entry_size_bytes": 0,
+    }
+    for name, value in settings.items():
+        jax.config.update(name, value)
+        os.environ[name.upper()] = str(value)
+
 
 # Two layers, width 16, context 8: the smallest model in which everything happens.
 TINY = {

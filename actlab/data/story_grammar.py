@@ -19,40 +19,18 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import count, islice
 from types import MappingProxyType
 
+from actlab.data.rules import SHARES, Choice, Facts, Phrase, Rule, read_rules
 from actlab.data.story_words import IMPLIED, RULES
 
 VERSION = "1.0.0"
-SHARES = 256
 BUCKETS = 16
 LONGEST = 96
-Facts = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Phrase:
-    """An alternative as written: text with `%(fact)s` slots, rules to choose from, and the facts that it sets."""
-
-    parts: tuple[str | Rule, ...]
-    facts: dict[str, str]
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One alternative of a rule in one context: its probability is share/256 and costs `nats` = -log(share/256)."""
-
-    rule: str
-    source: str
-    share: int
-    nats: float
-    phrase: Phrase = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,72 +60,6 @@ class Story:
     nats: float
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """Alternatives, each with a weight, that are open where every fact is among the values asked for."""
-
-    asked: tuple[frozenset[str], ...]
-    weight: int
-    phrases: list[Phrase]
-
-    def fits(self, values: Sequence[str]) -> bool:
-        """Whether facts with these values leave the alternatives of this line open."""
-        return all("*" in asked or value in asked for asked, value in zip(self.asked, values, strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The choices open in one context, and which of them each value of a byte makes."""
-
-    options: tuple[Choice, ...]
-    by_byte: tuple[Choice, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Rule:
-    """A named choice, and the names of the facts that its distribution depends on."""
-
-    name: str
-    given: tuple[str, ...] = ()
-    lines: list[Line] = field(default_factory=list)
-    tables: dict[tuple[str, ...], Table] = field(default_factory=dict)
-
-    def table(self, facts: Facts) -> Table:
-        """The choices open after these facts. Raises ValueError if there are none."""
-        values = tuple([facts[name] for name in self.given])
-        table = self.tables.get(values)
-        if table is None:
-            table = self.tables[values] = self._tabulate(values)
-        return table
-
-    def contextual(self) -> bool:
-        """Whether at least two contexts seen so far have different distributions."""
-        return len({frozenset((c.source, c.share) for c in table.options) for table in self.tables.values()}) > 1
-
-    def _tabulate(self, values: tuple[str, ...]) -> Table:
-        found = [(line.weight, phrase) for line in self.lines if line.fits(values) for phrase in line.phrases]
-        if len({phrase.source for _, phrase in found}) < len(found):
-            raise ValueError(f"{self.name} given {values} has the same alternative twice.")
-        shares = apportion([weight for weight, _ in found], f"{self.name} given {values}")
-        options = tuple(
-            Choice(self.name, phrase.source, share, math.log(SHARES / share), phrase)
-            for (_, phrase), share in zip(found, shares, strict=True)
-        )
-        return Table(options, tuple(choice for choice in options for _ in range(choice.share)))
-
-
-def apportion(weights: Sequence[int], what: str) -> list[int]:
-    """Whole shares of 256 closest to the weights (largest remainders, at least 1). Raises ValueError if it cannot."""
-    total = sum(weights)
-    if not weights or len(weights) > SHARES or min(weights) * SHARES < total:
-        raise ValueError(f"{what}: {len(weights)} alternatives of weight {total} do not fit into {SHARES} shares.")
-    shares = [weight * SHARES // total for weight in weights]
-    by_remainder = sorted(range(len(weights)), key=lambda i: weights[i] * SHARES % total, reverse=True)
-    for i in by_remainder[: SHARES - sum(shares)]:
-        shares[i] += 1
-    return shares
-
-
 @dataclass(slots=True, eq=False)
 class Node:
     """A place in a story: some text, then a choice and the place behind it, or (rule None) the end."""
@@ -156,22 +68,24 @@ class Node:
     rule: Rule | None = None
     rest: Node | None = None
     live: tuple[str, ...] = ()
-    entries: dict[Phrase, Node] = field(default_factory=dict)
+    entries: dict[Phrase | Rule | str, Node] = field(default_factory=dict)
 
     def enter(self, phrase: Phrase) -> Node:
-        """The place at which this one is reached through `phrase`."""
+        """The place at which this one is reached through `phrase`. Equal ends of phrases share their places."""
         node = self.entries.get(phrase)
         if node is None:
-            node = self.entries[phrase] = self._before(phrase.parts)
+            node = self
+            for part in reversed(phrase.parts):
+                node = node.entries.get(part) or node._before(part)
+            self.entries[phrase] = node
         return node
 
-    def _before(self, parts: Sequence[str | Rule]) -> Node:
-        node = self
-        for part in reversed(parts):
-            if isinstance(part, str):
-                node = Node(part + node.text, node.rule, node.rest, node.live)
-            else:
-                node = Node("", part, node, tuple(sorted(set(node.live) | reach(part))))
+    def _before(self, part: str | Rule) -> Node:
+        if isinstance(part, str):
+            node = Node(part + self.text, self.rule, self.rest, self.live)
+        else:
+            node = Node("", part, self, tuple(sorted(reach(part).union(self.live))))
+        self.entries[part] = node
         return node
 
 
@@ -180,6 +94,13 @@ def reach(rule: Rule) -> frozenset[str]:
     """The facts on which the choice of a rule, or any choice inside its alternatives, depends."""
     inner = [part for line in rule.lines for phrase in line.phrases for part in phrase.parts if isinstance(part, Rule)]
     return frozenset(rule.given).union(*(reach(part) for part in inner))
+
+
+@cache
+def longest(rule: Rule) -> int:
+    """A bound on the number of choices that one choice of the rule brings with it, itself included."""
+    phrases = [phrase for line in rule.lines for phrase in line.phrases]
+    return 1 + max(sum(longest(part) for part in phrase.parts if isinstance(part, Rule)) for phrase in phrases)
 
 
 # The value of a choice, from its rule and, for each alternative open, the choice and the value of what follows.
@@ -237,23 +158,22 @@ class Grammar:
 
     def fold(self, combine: Combine, end: float) -> float:
         """Value of the whole grammar, from the ends backwards; contexts that differ in no live fact are shared."""
-        known: dict[tuple[object, ...], float] = {}
+        known: dict[object, float] = {(None, None): end}
 
-        def value(node: Node, facts: Facts) -> float:
-            if node.rule is None or node.rest is None:
-                return end
-            key = (node.rest, node.rule, *[facts.get(name) for name in node.live])
-            if key not in known:
-                known[key] = combine(node.rule, list(after(node.rule, node.rest, facts)))
-            return known[key]
-
-        def after(rule: Rule, rest: Node, facts: Facts) -> Iterator[tuple[Choice, float]]:
+        def value(rule: Rule, rest: Node, facts: Facts) -> float:
+            pairs: list[tuple[Choice, float]] = []
             for choice in rule.table(facts).options:
                 node, told = rest.enter(choice.phrase), choice.phrase.facts
-                merged = {**facts, **told}
-                yield choice, value(node, {name: merged[name] for name in node.live if name in merged})
+                key = (node.rule, node.rest, *[told.get(name) or facts.get(name) for name in node.live])
+                if node.rule and node.rest and key not in known:
+                    merged = {**facts, **told}
+                    live = {name: merged[name] for name in node.live if name in merged}
+                    known[key] = value(node.rule, node.rest, live)
+                pairs.append((choice, known[key]))
+            return combine(rule, pairs)
 
-        return value(self.root, {})
+        assert self.root.rule and self.root.rest
+        return value(self.root.rule, self.root.rest, {})
 
     @cached_property
     def entropy(self) -> float:
@@ -274,60 +194,12 @@ class Grammar:
     @cached_property
     def log2_stories(self) -> float:
         """log2 of the number of different stories."""
-        return math.log2(self.fold(lambda _, options: sum(rest for _, rest in options), 1))
+        return math.log2(self.fold(lambda _, options: sum(rest for _, rest in options), 1.0))
 
-    @cached_property
+    @property
     def longest(self) -> int:
-        """The number of choices in the story that has most of them."""
-        return int(self.fold(lambda _, options: 1 + max(rest for _, rest in options), 0))
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """What reading an alternative needs: all rules, the facts that other facts imply, and the facts worth keeping."""
-
-    rules: dict[str, Rule]
-    implied: Mapping[tuple[str, str], Facts]
-    used: frozenset[str]
-
-    def line(self, rule: Rule, written: str) -> Line:
-        """One line of alternatives. Raises ValueError if it has no colon or asks for too many or too few facts."""
-        asked, colon, rest = written.partition(":")
-        match = re.fullmatch(r"\s*(.*?)((?: @\w+=\w+)*)(?: \*(\d+))?", rest)
-        if not colon or not match or len(asked.split()) != len(rule.given):
-            raise ValueError(f"Rule {rule.name}, given {rule.given}, has the unreadable line {written!r}.")
-        told = dict(pair.split("=") for pair in match[2].replace("@", "").split())
-        phrases = [self.phrase(rule.name, alternative, told) for alternative in match[1].split("|")]
-        return Line(tuple(frozenset(values.split(",")) for values in asked.split()), int(match[3] or 1), phrases)
-
-    def phrase(self, name: str, source: str, told: Facts) -> Phrase:
-        """One alternative of the rule `name`, which sets the facts `told` and all that they imply."""
-        bare = source.removeprefix("~")
-        full = bare if bare == source else ("an " if bare[0] in "aeiou" else "a ") + bare
-        written = re.sub(r"{(\w+)}", r"%(\1)s", full.replace("%", "%%").replace("^", "\n"))
-        pieces = enumerate(re.split(r"<(\w+)>", written))
-        parts = tuple(self.rules[piece] if i % 2 else piece for i, piece in pieces if piece)
-        facts = {name: bare, f"a_{name}": full, **told} if parts == (full,) else dict(told)
-        for pair in list(facts.items()):
-            facts |= self.implied.get(pair, {})
-        facts |= {fact[0].upper() + fact[1:]: value[0].upper() + value[1:] for fact, value in facts.items()}
-        return Phrase(parts, {fact: value for fact, value in facts.items() if fact in self.used}, source)
-
-
-def read_rules(text: str, implied: Mapping[tuple[str, str], Facts] = MappingProxyType({})) -> dict[str, Rule]:
-    """The rules in the notation of `story_words`, by name, the first being where stories start.
-
-    Raises ValueError on an unreadable line, and KeyError on a rule that is nowhere defined.
-    """
-    blocks = [block.splitlines() for block in re.split(r"\n(?=\S)", re.sub(r"\n    +", "", text).strip())]
-    written = {head.split()[0]: (tuple(head.split()[1:]), lines) for head, *lines in blocks}
-    written |= {name: written[given[1]] for name, (given, _) in written.items() if given[:1] == ("=",)}
-    rules = {name: Rule(name, given) for name, (given, _) in written.items()}
-    used = frozenset(re.findall(r"[{@](\w+)", text)).union(*(rule.given for rule in rules.values()))
-    reader = Reader(rules, implied, used)
-    for name, (_, lines) in written.items():
-        rules[name].lines += [reader.line(rules[name], line) for line in lines]
-    return rules
+        """A number of choices that no story exceeds."""
+        return longest(next(iter(self.rules.values())))
 
 
 @cache

@@ -62,13 +62,13 @@ class Cohort:
         """Shapes and dtypes of the state, for restoring."""
         return jax.eval_shape(self._init, self._seeds)
 
-    def compile(self, windows_RKBL: Int32[np.ndarray, "R K B L+1"]) -> None:
+    def compile(self, windows_RKBL: Int32[np.ndarray, "R K B L1"]) -> None:
         """Compiles training for windows of this shape ahead of time, so that the first call is as fast as the rest."""
         shape = jax.ShapeDtypeStruct(windows_RKBL.shape, windows_RKBL.dtype)
         self._train = self._train.lower(self.abstract_state(), self._hyper, shape, np.int32(0)).compile()
 
     def train(
-        self, state: steps.TrainState, windows_RKBL: Int32[np.ndarray, "R K B L+1"], n_steps: int
+        self, state: steps.TrainState, windows_RKBL: Int32[np.ndarray, "R K B L1"], n_steps: int
     ) -> tuple[steps.TrainState, steps.Metrics]:
         """The first `n_steps` updates on K batches per lane, and metrics [R, K], of which the first n_steps count."""
         return self._train(state, self._hyper, jax.device_put(windows_RKBL), _scalar(n_steps))
@@ -76,7 +76,7 @@ class Cohort:
     def evaluate(
         self,
         state: steps.TrainState,
-        windows_NBL: Int32[np.ndarray, "N B L+1"],
+        windows_NBL: Int32[np.ndarray, "N B L1"],
         weights_NBL: Float32[np.ndarray, "N B L"],
     ) -> Float[np.ndarray, "R"]:
         """Mean next-token loss of each lane over weighted windows, in nats per token; summed in float64."""
@@ -96,7 +96,7 @@ def _over_lanes(function: Callable[..., Any], over: Over) -> Callable[..., Any]:
 
 
 def _train_lanes(model: Model, config: Config, lanewise: Callable[..., Any]) -> Callable[..., Any]:
-    def train(state: Any, hyper: Any, windows_RKBL: Int[Array, "R K B L+1"], n_steps: Int[Array, ""]) -> Any:
+    def train(state: Any, hyper: Any, windows_RKBL: Int[Array, "R K B L1"], n_steps: Int[Array, ""]) -> Any:
         # A loop with a traced bound, not a scan: one program serves calls of any length up to K, so that where a run
         # stops, evaluates or saves changes no bit of what it computes.
         def train_lane(state: Any, hyper: Any, windows_KBL: Any) -> Any:

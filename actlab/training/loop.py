@@ -4,7 +4,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -21,11 +21,12 @@ from actlab.training.step import Metrics
 class Feed:
     """The data of a cohort: training windows of a span of steps, and the validation set."""
 
-    train: Callable[[int, int], Int32[np.ndarray, "R K B L+1"]]  # (first step, steps per call)
-    windows_NBL: Int32[np.ndarray, "N B L+1"]
+    train: Callable[[int, int], Int32[np.ndarray, "R K B L1"]]  # (first step, steps per call)
+    windows_NBL: Int32[np.ndarray, "N B L1"]
     weights_NBL: Float32[np.ndarray, "N B L"]
 
 
+@runtime_checkable
 class Watcher(Protocol):
     """Whoever looks on while a cohort trains."""
 

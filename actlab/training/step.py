@@ -39,7 +39,7 @@ def init_state(model: Model, config: Config, seed: Int[Array, ""]) -> TrainState
 
 
 def train_step(
-    model: Model, config: Config, hyper: Hyperparameters, state: TrainState, windows: Int[Array, "B L+1"]
+    model: Model, config: Config, hyper: Hyperparameters, state: TrainState, windows: Int[Array, "B L1"]
 ) -> tuple[TrainState, Metrics]:
     """One update on the mean next-token loss of a batch, in nats per token."""
 
@@ -58,7 +58,7 @@ def train_step(
 
 
 def eval_step(
-    model: Model, params: Any, windows: Int[Array, "B L+1"], weights: Float[Array, "B L"]
+    model: Model, params: Any, windows: Int[Array, "B L1"], weights: Float[Array, "B L"]
 ) -> Float[Array, ""]:
     """Weighted sum of the next-token losses of a batch, in nats."""
     logits_BLV, _ = model.apply(params, windows[:, :-1])

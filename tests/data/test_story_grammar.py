@@ -12,14 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actlab.data import story_grammar
+from actlab.data.rules import SHARES, apportion
 from actlab.data.story_grammar import (
     BUCKETS,
     LONGEST,
-    SHARES,
     Grammar,
     Node,
     Story,
-    apportion,
     bucket,
     parse,
     stories,
@@ -44,7 +43,7 @@ PINNED = "7e42d7c91a7a34132e8244cb4819d5198e3a1db7b5007b236c0b4286112fe427"
 
 @pytest.fixture(scope="module")
 def sample() -> list[Story]:
-    return [story(11, i) for i in range(4000)]
+    return [story(11, i) for i in range(2500)]
 
 
 def words(text: str) -> list[str]:
@@ -78,7 +77,7 @@ def test_the_stories_of_this_version_are_pinned() -> None:
     assert (story_grammar.VERSION, digest) == ("1.0.0", PINNED), "The stories changed: bump VERSION and pin them anew."
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.integers(), st.integers(min_value=0))
 def test_parsing_finds_the_choices_and_no_others(seed: int, i: int) -> None:
     told = story(seed, i)
@@ -88,7 +87,7 @@ def test_parsing_finds_the_choices_and_no_others(seed: int, i: int) -> None:
     assert told.nats == pytest.approx(-math.log(math.prod(c.share / SHARES for c in choices.path)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 1000), st.data())
 def test_parsing_refuses_what_is_no_story(i: int, data: st.DataObject) -> None:
     text = story(1, i).text
@@ -101,7 +100,7 @@ def test_parsing_refuses_what_is_no_story(i: int, data: st.DataObject) -> None:
 
 def test_no_alternative_starts_like_another(sample: list[Story]) -> None:
     grammar = story_grammar.grammar()
-    for told in sample[:400]:
+    for told in sample[:200]:
         node, facts = grammar.root, {}
         for choice in told.choices.path:
             opened = list(grammar.openings(node, facts))
@@ -113,14 +112,14 @@ def test_no_alternative_starts_like_another(sample: list[Story]) -> None:
 
 
 def test_splits_are_disjoint_and_told_by_the_text() -> None:
-    train = {s.text for s in stories(3, "train", 600)} | {s.text for s in stories(4, "train", 600)}
-    validation = [s.text for s in stories(3, "validation", 60)] + [s.text for s in stories(4, "validation", 60)]
-    assert len(train) == 1200 and len(set(validation)) == 120
+    train = {s.text for s in stories(3, "train", 300)} | {s.text for s in stories(4, "train", 300)}
+    validation = [s.text for s in stories(3, "validation", 30)] + [s.text for s in stories(4, "validation", 30)]
+    assert len(train) == 600 and len(set(validation)) == 60
     assert not train & set(validation)
     assert {bucket(text) for text in validation} == {0}
     assert {bucket(text) for text in train} == set(range(1, BUCKETS))
-    drawn = [story(3, i) for i in range(600)]
-    assert list(stories(3, "train", 500)) == [s for s in drawn if bucket(s.text)][:500]
+    drawn = [story(3, i) for i in range(300)]
+    assert list(stories(3, "train", 250)) == [s for s in drawn if bucket(s.text)][:250]
 
 
 def test_a_validation_story_is_one_in_sixteen(sample: list[Story]) -> None:
@@ -211,8 +210,10 @@ def test_the_corpus_is_as_rich_as_promised(sample: list[Story]) -> None:
     sizes = [len(s.text) for s in sample]
     assert 0.28 < story_grammar.entropy_nats() / statistics.mean(sizes) < 0.36
     assert story_grammar.contextual_share() > 0.5
-    assert story_grammar.grammar().log2_stories > 200
+    # No distribution on 2**200 stories has more entropy than 200 log 2, so there are more of them.
+    assert story_grammar.entropy_nats() > 200 * math.log(2)
     assert story_grammar.grammar().longest <= LONGEST
+    assert len({s.text for s in sample}) == len(sample)
     assert 480 < statistics.mean(sizes) < 550 and 400 < min(sizes) and max(sizes) < 700
 
 

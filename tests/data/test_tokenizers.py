@@ -39,7 +39,7 @@ def test_text_cannot_forge_the_end_of_text(tokenizer):
 
 @pytest.mark.parametrize("tokenizer", [BYTES, TRAINED], ids=["bytes", "bpe"])
 def test_ids_of_a_padded_vocabulary_give_no_text(tokenizer):
-    a, b = tokenizer.encode("a")[0], tokenizer.encode("b")[0]
+    a, b = int(tokenizer.encode("a")[0]), int(tokenizer.encode("b")[0])
     assert tokenizer.decode([a, tokenizer.vocab_size, b, 60_000]) == "ab"
 
 

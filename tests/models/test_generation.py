@@ -31,7 +31,7 @@ def test_given_tokens_are_kept_and_the_rest_is_drawn_from_the_seed(model_and_par
 def test_greedy_is_the_argmax_of_a_full_pass_at_every_position(model_and_params):
     model, params = model_and_params
     tokens = complete(model_and_params, jnp.full((1, 8), 5), 2, temperature=0.0)
-    logits, _ = model.apply(params, tokens)
+    logits, _ = model.apply(params, jnp.array(tokens))
     np.testing.assert_array_equal(tokens[0, 2:], np.argmax(logits[0, 1:-1], axis=-1))
 
 

@@ -19,7 +19,7 @@ def test_updates_are_those_of_the_definition_with_decay_on_matrices_only(clip_no
     rng = np.random.default_rng(0)
     params = {"kernel": rng.normal(size=(3, 2)), "scale": rng.normal(size=3)}
     ours = jax.tree.map(lambda a: jnp.array(a, jnp.float32), params)
-    state = adamw(config, 0.0, 0.0).init(ours)
+    state = adamw(config, jnp.float32(0), jnp.float32(0)).init(ours)
     m = v = {name: np.zeros_like(array) for name, array in params.items()}
     for step in range(1, 6):
         grads = {name: rng.normal(size=array.shape) for name, array in params.items()}
@@ -31,7 +31,7 @@ def test_updates_are_those_of_the_definition_with_decay_on_matrices_only(clip_no
         for n in params:
             adam = (m[n] / (1 - 0.8**step)) / (np.sqrt(v[n] / (1 - 0.9**step)) + 1e-6)
             params[n] = params[n] - rate * (adam + (decay * params[n] if n == "kernel" else 0))
-        updates, state = adamw(config, decay, rate).update(jax.tree.map(jnp.float32, grads), state, ours)
+        updates, state = adamw(config, jnp.float32(decay), jnp.float32(rate)).update(jax.tree.map(jnp.float32, grads), state, ours)
         ours = optax.apply_updates(ours, updates)
     for n in params:
         np.testing.assert_allclose(ours[n], params[n], rtol=2e-5, atol=1e-6)
@@ -61,10 +61,12 @@ def test_schedules_at_their_corners(schedule, middle, last):
     schedule=st.sampled_from(["cosine", "linear", "constant"]),
     last=st.floats(0, 1),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_fraction_rises_to_one_then_never_rises_and_no_update_is_wasted(warmup, length, schedule, last):
     config = OptimizerConfig(warmup_steps=warmup, schedule=schedule, final_lr_fraction=last)
-    values = np.asarray(schedule_fraction(config, warmup + length, jnp.arange(warmup + length)))
+    # A fixed number of steps keeps the shape, and so the compiled operations, of all examples.
+    fraction = jax.vmap(lambda step: schedule_fraction(config, warmup + length, step))
+    values = np.asarray(fraction(jnp.arange(256)))[: warmup + length]
     assert (np.diff(values[: warmup + 1]) > 0).all() and (np.diff(values[warmup:]) <= 1e-6).all()
     assert values[0] > 0 and values.max() == pytest.approx(1.0)
     assert values.min() >= min(last, 1 / (warmup + 1)) - 1e-6
