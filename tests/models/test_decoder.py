@@ -129,7 +129,9 @@ def test_the_paper_preset_has_about_30_million_parameters_and_char_10_7(tiny):
 
     sizes = {}
     for preset in ("char", "paper"):
-        resolved = replace(config.from_mapping(presets.tinystories(preset, {}).to_dict()), **{"model.vocab_size": 50_304})
+        resolved = replace(
+            config.from_mapping(presets.tinystories(preset, {}).to_dict()), **{"model.vocab_size": 50_304}
+        )
         costs = models.costs(models.build(resolved.model))
         sizes[preset] = (costs.parameters, costs.non_embedding)
     assert sizes["char"][1] == pytest.approx(10.7e6, rel=0.01)

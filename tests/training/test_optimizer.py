@@ -31,7 +31,9 @@ def test_updates_are_those_of_the_definition_with_decay_on_matrices_only(clip_no
         for n in params:
             adam = (m[n] / (1 - 0.8**step)) / (np.sqrt(v[n] / (1 - 0.9**step)) + 1e-6)
             params[n] = params[n] - rate * (adam + (decay * params[n] if n == "kernel" else 0))
-        updates, state = adamw(config, jnp.float32(decay), jnp.float32(rate)).update(jax.tree.map(jnp.float32, grads), state, ours)
+        updates, state = adamw(config, jnp.float32(decay), jnp.float32(rate)).update(
+            jax.tree.map(jnp.float32, grads), state, ours
+        )
         ours = optax.apply_updates(ours, updates)
     for n in params:
         np.testing.assert_allclose(ours[n], params[n], rtol=2e-5, atol=1e-6)
