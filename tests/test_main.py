@@ -199,3 +199,20 @@ def test_sampling_is_a_function_of_its_flags(finished, tmp_path):
 def test_sampling_without_a_run_is_refused(tmp_path, arguments, words):
     code, _, error = finish(command("sample", arguments, tmp_path))
     assert code == 2 and words in error and error.count("\n") == 1
+
+
+SHARED = ROOT.parent / "shared" / "data"
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not SHARED.is_dir(), reason="needs ../shared")
+def test_prepared_tinystories_is_what_auto_trains_on_also_with_gpt2s_tokens(tmp_path):
+    for name, source in (("tiny_stories", "tinystories"), ("gpt2", "gpt2")):
+        code, out, error = finish(command("data", ["prepare", name, f"--from={SHARED / source}"], tmp_path))
+        assert code == 0 and "prepared now" in out, error
+    code, out, error = finish(command("main", [*QUICK, "--config.data.tokenizer=gpt2", "--workdir=w"], tmp_path))
+    assert code == 0, error
+    assert out.startswith("data        tiny_stories, chosen by auto")
+    assert "floor       unknown" in out and "vocabulary 50304" in out
+    losses = [row["loss"] for row in without_times(tmp_path / "w" / "metrics.jsonl") if row["split"] == "validation"]
+    assert losses[0] == pytest.approx(np.log(50_304), abs=0.2) and losses[-1] < losses[0] - 3
