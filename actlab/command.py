@@ -8,6 +8,7 @@ from absl import app, flags, logging
 from actlab.errors import UserError
 
 EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
 
 
 def fail(message: object) -> int:
@@ -36,6 +37,9 @@ def run(main: Callable[[list[str]], int | None], parse: Callable[[Sequence[str]]
             return main(list(argv[1:]))
         except UserError as error:
             return fail(error)
+        except KeyboardInterrupt:
+            fail("interrupted; the same command goes on.")
+            return EXIT_INTERRUPTED
 
     logging.set_verbosity(logging.ERROR)
     app.run(guarded, flags_parser=parsed)

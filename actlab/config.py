@@ -63,7 +63,7 @@ class OptimizerConfig:
     b2: float = field(0.95, "decay of the second moment", low=0.0, high=0.999999)
     eps: float = field(1e-8, "added to the root of the second moment", above=0.0)
     clip_norm: float = field(1.0, "global norm to which gradients are clipped; 0 switches clipping off", low=0.0)
-    warmup_steps: int = field(100, "linear rise from 0 to the peak", unit="steps", low=0)
+    warmup_steps: int = field(100, "linear rise to the peak", unit="steps", low=0)
     schedule: Literal["cosine", "linear", "constant"] = field("cosine", "shape after warmup")
     final_lr_fraction: float = field(0.1, "last learning rate over peak; constant ignores it", low=0.0, high=1.0)
 
@@ -74,7 +74,7 @@ class DataConfig:
 
     name: str = field("auto", "prepared data set; auto is tiny_stories where prepared, else story_grammar")
     dir: str = field("data", "folder of prepared data; not part of a run's identity")
-    tokenizer: str = field("bytes", "bytes, bpe:SIZE (trained on the data) or gpt2")
+    tokenizer: str = field("bytes", "bytes, bpe:SIZE (trained on the data), gpt2 or dir:PATH")
     batch_size: int = field(64, "windows per step, over all processes", unit="windows", low=1)
     n_stories: int = field(100_000, "training stories drawn when the data is story_grammar", unit="stories", low=1)
 
@@ -89,7 +89,7 @@ class TrainConfig:
     eval_every: int = field(250, "a validation row in metrics.jsonl", unit="steps", low=1)
     eval_tokens: int = field(2**17, "validation tokens, whole documents; the same for all runs", unit="tokens", low=1)
     checkpoint_every: int = field(500, "a multiple of eval_every, so that the best is known", unit="steps", low=1)
-    keep_checkpoints: int = field(2, "newest ones kept, beside the best", unit="checkpoints", low=1)
+    keep_checkpoints: int = field(2, "newest ones kept, beside the best", unit="checkpoints", low=2)
     dtype: Literal["float32", "bfloat16"] = field("float32", "of matrix products; softmax, norms and loss stay float32")
 
 
@@ -260,8 +260,9 @@ def _check_bounds(bounds: Mapping[str, Any], value: int | float, path: str) -> N
         raise UserError(f"{path}={value!r} is too small: the least it takes is {bounds['low']:g}.")
     if bounds["above"] is not None and value <= bounds["above"]:
         raise UserError(f"{path}={value!r} must be greater than {bounds['above']:g}.")
-    if value > bounds["high"]:
-        raise UserError(f"{path}={value!r} is too large: the most it takes is {bounds['high']:g}.")
+    high = min(bounds["high"], 2**31 - 1) if isinstance(value, int) else bounds["high"]  # int32 in the program
+    if value > high:
+        raise UserError(f"{path}={value!r} is too large: the most it takes is {high:g}.")
 
 
 def _check_relations(config: Config) -> None:

@@ -26,7 +26,7 @@ _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run; by default r
 def parse(argv: Sequence[str]) -> list[str]:
     """Parses flags; whatever a config file or an override does wrong becomes a UserError."""
     for argument in argv[1:]:
-        override = re.match(r"--(?:no)?config\.([^=]*)", argument)
+        override = re.match(r"--?(?:no)?config\.([^=]*)", argument)
         if override:
             config_lib.require_path(override.group(1))
     try:
@@ -47,18 +47,15 @@ def main(arguments: list[str]) -> int:
         values = _CONFIG.value.to_dict()
     except OSError as error:
         raise UserError(f"--config={path} cannot be read: give the path of a config file.") from error
+    except AttributeError as error:
+        raise UserError(f"--config={path}: get_config must return a ConfigDict, such as config.default().") from error
     config = config_lib.from_mapping(values)
 
     from actlab.training import session
 
     workdir = pathlib.Path(_WORKDIR.value) if _WORKDIR.value else None
-    return session.run(config, label(path), workdir, sys.argv)
-
-
-def label(path: str) -> str:
-    """configs/tinystories_gelu.py:small -> tinystories_gelu-small."""
-    file, _, preset = path.partition(":")
-    return "-".join(filter(None, [pathlib.Path(file).stem, preset]))
+    # The fingerprint tells presets apart; their names would give one run two folders, since one is the default.
+    return session.run(config, pathlib.Path(path.partition(":")[0]).stem, workdir, sys.argv)
 
 
 if __name__ == "__main__":

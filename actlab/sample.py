@@ -1,8 +1,9 @@
 """Writes text with a trained decoder.
 
-  python -m actlab.sample --workdir=runs/tinystories_gelu-small-1a2b3c4d --prompt="Once upon a time" --temperature=0.8
+python -m actlab.sample --workdir=runs/tinystories_gelu-small-1a2b3c4d --prompt="Once upon a time" --temperature=0.8
 """
 
+import math
 import pathlib
 
 from absl import flags
@@ -21,6 +22,8 @@ _N_TOKENS = flags.DEFINE_integer("n_tokens", 256, "Most tokens to draw.", lower_
 def main(arguments: list[str]) -> None:
     """Prints one document."""
     command.refuse(arguments)
+    if not math.isfinite(_TEMPERATURE.value):
+        raise UserError(f"--temperature={_TEMPERATURE.value} is not a finite number: give one, or 0.")
     if not _WORKDIR.value:
         raise UserError("--workdir is missing: give the folder of a run of actlab.main.")
 

@@ -34,6 +34,8 @@ CONFIGS = sorted((pathlib.Path(__file__).parents[1] / "configs").glob("*.py"))
         ({"train.dtype": "float16"}, "did you mean 'bfloat16'"),
         ({"optimizer.schedule": "cosin"}, "did you mean 'cosine'"),
         ({"train.n_steps": 0}, "too small"),
+        ({"train.n_steps": 10**14}, "too large"),
+        ({"train.keep_checkpoints": 1}, "too small"),
         ({"model.d_model": 100}, "config.model.n_heads=6"),
         ({"model.d_model": 18, "model.position": "rotary"}, "odd"),
         ({"train.eval_every": 300}, "config.train.checkpoint_every=500 is not a multiple"),

@@ -1,5 +1,6 @@
 """The command as a user types it: bad input is one sentence and exit code 2, with nothing written."""
 
+import csv
 import json
 import os
 import pathlib
@@ -64,6 +65,8 @@ def files(folder):
         ([GELU, "--config.model.use_bias=maybe"], "config.model.use_bias=maybe"),
         ([GELU, "--config.model.n_heads=3"], "config.model.n_heads=3"),
         ([GELU, "config.seed=3"], "two dashes"),
+        ([GELU, "-config.sed=3"], "config.sed is no field"),
+        ([GELU, "--config.model.vocab_size=100", "--config.data.tokenizer=bytes"], "257 tokens"),
         ([GELU, "--wrokdir=x"], "wrokdir"),
         ([GELU, "--config.data.name=tiny_storeis"], "tiny_stor"),
         ([GELU, "--config.data.tokenizer=morse"], "data.tokenizer='morse'"),
@@ -93,6 +96,44 @@ def test_an_unwritable_workdir_is_refused(tmp_path):
     assert files(tmp_path) == ["file"]
 
 
+TEXTS = {
+    "not utf-8": ({"train.txt": b"fine\n\xff\xfe", "valid.txt": b"fine\n"}, "train.txt is not UTF-8 at byte 5"),
+    "empty": ({}, "no"),
+    "missing": (None, "is not a folder"),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_text_that_cannot_be_used_is_refused(tmp_path, kind):
+    contents, words = TEXTS[kind]
+    folder = tmp_path / "texts"
+    if contents is not None:
+        folder.mkdir()
+        for name, content in contents.items():
+            (folder / name).write_bytes(content)
+    before = files(tmp_path)
+    code, out, error = finish(command("data", ["prepare", "mine", "--from=texts"], tmp_path))
+    assert (code, out, error.count("\n")) == (2, "", 1) and words in error
+    assert files(tmp_path) == before
+
+
+def test_text_shorter_than_a_window_is_refused_before_anything_is_written(tmp_path):
+    (tmp_path / "texts").mkdir()
+    for name in ("train.txt", "valid.txt"):
+        (tmp_path / "texts" / name).write_text("too short")
+    assert finish(command("data", ["prepare", "mine", "--from=texts"], tmp_path))[0] == 0
+    before = files(tmp_path)
+    code, _, error = finish(command("main", [*QUICK, "--config.data.name=mine"], tmp_path))
+    assert code == 2 and error.count("\n") == 1 and "11 tokens at most" in error and "model.context=32" in error
+    assert files(tmp_path) == before
+
+
+def test_a_config_file_that_returns_no_config_is_refused(tmp_path):
+    (tmp_path / "mine.py").write_text("def get_config():\n    return 3\n")
+    code, _, error = finish(command("main", ["--config=mine.py"], tmp_path))
+    assert code == 2 and error.count("\n") == 1 and "get_config" in error
+
+
 def without_times(path):
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     return [{key: value for key, value in row.items() if key not in TIME_FIELDS} for row in rows]
@@ -113,7 +154,7 @@ def test_a_run_prints_and_leaves_what_it_promises(finished):
     assert out.splitlines()[0].startswith("data        story_grammar, chosen by auto")
     for word in ("floor", "parameters", "MFLOP per token", "validation", "a sample", "results.csv"):
         assert word in out
-    assert workdir.name.startswith("tinystories_gelu-small-")
+    assert workdir.name.startswith("tinystories_gelu-")
     assert {"config.json", "manifest.json", "metrics.jsonl", "results.csv", "checkpoints"} <= set(os.listdir(workdir))
     manifest = json.loads((workdir / "manifest.json").read_text())
     assert manifest["data"]["name"] == "story_grammar" and len(manifest["data"]["fingerprint"]) == 64
@@ -122,6 +163,11 @@ def test_a_run_prints_and_leaves_what_it_promises(finished):
     assert config["data"]["name"] == "story_grammar" and config["model"]["vocab_size"] == 320
     splits = [row["split"] for row in without_times(workdir / "metrics.jsonl")]
     assert splits.count("validation") == 7 and splits.count("train") == 60
+    last = without_times(workdir / "metrics.jsonl")[-1]
+    (result,) = csv.DictReader((workdir / "results.csv").read_text().splitlines())
+    assert (result["status"], last["split"], float(result["final_loss"])) == ("finished", "validation", last["loss"])
+    assert f"floor       {float(result['floor']):.4f} nats/token" in out
+    assert f"{last['loss']:.4f} nats/token  ({last['loss'] - float(result['floor']):.4f} above the floor)" in out
 
 
 def test_the_same_command_again_says_that_the_work_is_done(finished):
@@ -142,11 +188,10 @@ def test_a_run_stopped_in_the_middle_gives_the_same_result_to_the_bit(finished, 
         time.sleep(0.002)
     process.send_signal(number)
     code, out, _ = finish(process)
-    if code != 0:  # else the run was faster than the signal, and the comparison below still holds
-        assert code == (143 if number == signal.SIGTERM else -9)
-        code, out, error = finish(command("main", arguments, tmp_path))
-        assert code == 0, error
-        assert "going on from step" in out
+    assert code == (143 if number == signal.SIGTERM else -9)
+    code, out, error = finish(command("main", arguments, tmp_path))
+    assert code == 0, error
+    assert "going on from step" in out
     assert without_times(metrics) == without_times(workdir / "metrics.jsonl")
     ours, theirs = load(tmp_path / "w"), load(workdir)
     flat = lambda run: dict(_leaves(run.params))  # noqa: E731
@@ -176,6 +221,7 @@ def test_a_workdir_begun_on_other_data_is_refused(finished, tmp_path):
     (copy / "manifest.json").write_text(json.dumps(manifest))
     code, _, error = finish(command("main", [*QUICK, f"--workdir={copy}"], folder))
     assert code == 2 and "fingerprint 000000000000" in error
+    assert files(copy) == ["config.json", "manifest.json"]
 
 
 def test_sampling_is_a_function_of_its_flags(finished, tmp_path):
@@ -194,7 +240,12 @@ def test_sampling_is_a_function_of_its_flags(finished, tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [([], "--workdir is missing"), (["--workdir=nowhere"], "no config.json"), (["--workdir=x", "--top_k=-1"], "top_k")],
+    [
+        ([], "--workdir is missing"),
+        (["--workdir=nowhere"], "no config.json"),
+        (["--workdir=x", "--top_k=-1"], "top_k"),
+        (["--temperature=nan"], "finite"),
+    ],
 )
 def test_sampling_without_a_run_is_refused(tmp_path, arguments, words):
     code, _, error = finish(command("sample", arguments, tmp_path))

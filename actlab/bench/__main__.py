@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> None:
 
     from actlab.bench import training
 
-    for name in _SHAPES.value:
+    for name in _SHAPES.value or [""]:
         if name not in training.SHAPES:
             raise UserError(f"--shapes={name} is not known: {suggestion(name, training.SHAPES)}")
     rows = list(training.measure(_SHAPES.value, _REPETITIONS.value))

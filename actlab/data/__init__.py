@@ -28,17 +28,27 @@ def resolve_name(name: str, directory: str | Path) -> str:
 
 
 def open_tokens(
-    name: str, directory: str | Path, tokenizer: str, *, n_stories: int = N_STORIES, progress: bool = True
+    name: str,
+    directory: str | Path,
+    tokenizer: str,
+    *,
+    n_stories: int = N_STORIES,
+    context: int = 1,
+    vocab_size: int | None = None,
+    progress: bool = True,
 ) -> TokenCache:
     """The token cache of a dataset, made at its first use; the story grammar is prepared too where needed.
 
     Raises:
-      UserError: a dataset or tokenizer that is not prepared, damaged files, or no place to write.
+      UserError: a dataset or tokenizer that is not prepared, damaged files, no place to write, less text than a window
+        of `context` tokens and the next one, or a tokenizer of more than `vocab_size` tokens.
     """
     directory = Path(directory)
     name = resolve_name(name, directory)
     _check_tokenizer(name, directory, tokenizer, n_stories)
+    _check_vocabulary(tokenizer, directory, vocab_size)
     dataset, _ = datasets.prepare(name, directory, n_stories=n_stories, show=progress)
+    _check_length(dataset, context)
     return cache.ensure(dataset, tokenizer, directory, show=progress)
 
 
@@ -77,6 +87,24 @@ def _check_tokenizer(name: str, directory: Path, tokenizer: str, n_stories: int)
     datasets.check_name(name)
     if not tokenizer.startswith("bpe:") and not datasets.find(name, directory, n_stories=n_stories):
         tokenizers.make(tokenizer, directory, ())
+
+
+def _check_vocabulary(tokenizer: str, directory: Path, vocab_size: int | None) -> None:
+    if vocab_size is not None and (size := tokenizers.size(tokenizer, directory)) > vocab_size:
+        raise UserError(
+            f"model.vocab_size={vocab_size} is smaller than the {size:,} tokens of data.tokenizer={tokenizer!r}: "
+            "raise it or leave it None."
+        )
+
+
+def _check_length(dataset: datasets.Dataset, context: int) -> None:
+    # Of bytes this is the number of tokens, of other tokenizers a bound; batches know the rest.
+    most = dataset.n_bytes["train"] + dataset.n_documents["train"] + 1
+    if most <= context:
+        raise UserError(
+            f"data.name={dataset.name!r} has {most:,} tokens at most, too few for one window of "
+            f"model.context={context} and one more: lower model.context or take more text."
+        )
 
 
 def _sentence(what: str, made: bool) -> str:

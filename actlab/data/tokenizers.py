@@ -170,6 +170,12 @@ def make(name: str, directory: Path, texts: Iterable[str]) -> Tokenizer:
     return train(texts, _bpe_size(name))
 
 
+def size(name: str, directory: Path) -> int:
+    """Number of tokens of the tokenizer of that name, before it is trained; raises UserError as `make`."""
+    check(name)
+    return _bpe_size(name) if name.startswith("bpe:") else make(name, directory, ()).vocab_size
+
+
 def load(directory: Path) -> Tokenizer:
     """The tokenizer that `save` wrote; a damaged one is a UserError."""
     record = folders.read_json(directory / RECORD)

@@ -23,8 +23,13 @@ class Decoder(nn.Module):
         """Logits in float32, statistics per layer, keys and values per layer.
 
         With a cache, tokens_BL continue at position `offset` what the cache holds.
+
+        Raises:
+            ValueError: for more tokens than the context; an offset that is traced cannot be checked.
         """
         spec, length = self.spec, tokens_BL.shape[1]
+        if length + (offset if isinstance(offset, int) else 0) > spec.context:
+            raise ValueError(f"{length} tokens from position {offset} on do not fit into a context of {spec.context}")
         init = nn.initializers.normal(layers.INIT_STD)
         token_embedding = nn.Embed(spec.vocab_size, spec.d_model, embedding_init=init, name="token_embedding")
         x_BLD = token_embedding(tokens_BL)
@@ -43,9 +48,10 @@ class Decoder(nn.Module):
         if spec.norm_position == "pre":
             x_TD = layers.norm(spec, "final_norm")(x_TD)
         x_TD = x_TD.astype(spec.dtype)
+        logits_TV: Array
         if spec.tie_embeddings:
-            logits_TV = layers.project(x_TD, token_embedding.embedding.T.astype(spec.dtype))
+            logits_TV = layers.project(x_TD, token_embedding.embedding.T.astype(spec.dtype), jnp.float32)
         else:
-            logits_TV = layers.dense(spec, spec.vocab_size, "output")(x_TD)
-        logits_BLV = logits_TV.astype(jnp.float32).reshape(-1, length, spec.vocab_size)
+            logits_TV = layers.dense(spec, spec.vocab_size, "output", out_dtype=jnp.float32)(x_TD)
+        logits_BLV = logits_TV.reshape(-1, length, spec.vocab_size)
         return logits_BLV, tuple(stats), tuple(key_values)

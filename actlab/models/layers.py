@@ -11,6 +11,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from actlab import activations
@@ -26,18 +27,21 @@ Stats = dict[str, Float[Array, ""]]
 KeyValue = tuple[Float[Array, "B M H K"], Float[Array, "B M H K"]]
 
 
-@jax.custom_vjp
-def project(x_TD: Float[Array, "T D"], kernel_DF: Float[Array, "D F"]) -> Float[Array, "T F"]:
-    """x @ kernel, whose weight gradient is a plain product of two materialised arrays."""
-    return x_TD @ kernel_DF
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def project(
+    x_TD: Float[Array, "T D"], kernel_DF: Float[Array, "D F"], dtype: DTypeLike | None = None
+) -> Float[Array, "T F"]:
+    """x @ kernel in `dtype` (x's own by default), whose weight gradient is a product of two materialised arrays."""
+    return jnp.matmul(x_TD, kernel_DF, preferred_element_type=dtype or x_TD.dtype)
 
 
-def _project_forward(x_TD: Array, kernel_DF: Array) -> tuple[Array, tuple[Array, Array]]:
-    return x_TD @ kernel_DF, (x_TD, kernel_DF)
+def _project_forward(x_TD: Array, kernel_DF: Array, dtype: DTypeLike | None) -> tuple[Array, tuple[Array, Array]]:
+    return project(x_TD, kernel_DF, dtype), (x_TD, kernel_DF)
 
 
-def _project_backward(saved: tuple[Array, Array], dy_TF: Array) -> tuple[Array, Array]:
+def _project_backward(dtype: DTypeLike | None, saved: tuple[Array, Array], dy_TF: Array) -> tuple[Array, Array]:
     x_TD, kernel_DF = saved
+    dy_TF = dy_TF.astype(x_TD.dtype)
     dx_TD = dy_TF @ kernel_DF.T
     x_TD, dy_TF = jax.lax.optimization_barrier((x_TD, dy_TF))
     return dx_TD, x_TD.T @ dy_TF
@@ -46,20 +50,20 @@ def _project_backward(saved: tuple[Array, Array], dy_TF: Array) -> tuple[Array, 
 project.defvjp(_project_forward, _project_backward)
 
 
-def _flat_dot(x: Array, kernel: Array, dimension_numbers: Any, precision: Any = None, **_: Any) -> Array:
-    if dimension_numbers != (((1,), (0,)), ((), ())) or precision is not None:
-        raise ValueError(f"project serves [T, D] @ [D, F] in default precision, not {dimension_numbers}, {precision}")
-    return project(x, kernel)
-
-
-def dense(spec: Spec, features: int, name: str, std: float = INIT_STD) -> nn.Dense:
+def dense(spec: Spec, features: int, name: str, std: float = INIT_STD, out_dtype: DTypeLike | None = None) -> nn.Dense:
     """A projection of flat tokens: float32 parameters, N(0, std^2) weights, compute in the model's dtype."""
+
+    def flat_dot(x: Array, kernel: Array, dimension_numbers: Any, precision: Any = None, **_: Any) -> Array:
+        if dimension_numbers != (((1,), (0,)), ((), ())) or precision is not None:
+            raise ValueError(f"project serves [T, D] @ [D, F] alone, not {dimension_numbers}, {precision}")
+        return project(x, kernel, out_dtype)
+
     return nn.Dense(
         features,
         use_bias=spec.use_bias,
         dtype=spec.dtype,
         kernel_init=nn.initializers.normal(std),
-        dot_general=_flat_dot,
+        dot_general=flat_dot,
         name=name,
     )
 

@@ -3,11 +3,13 @@
 The only file that imports orbax, which restores a flipped bit without a word.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import pathlib
 import shutil
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -35,10 +37,11 @@ class Checkpoints:
 
     def _open(self) -> ocp.CheckpointManager:
         policies = ocp.checkpoint_managers
-        best = policies.BestN(
-            get_metric_fn=lambda metrics: metrics["loss"], reverse=True, n=1, keep_checkpoints_without_metrics=False
-        )
+        best = policies.BestN(get_metric_fn=_loss, reverse=True, n=1, keep_checkpoints_without_metrics=False)
         writing = ocp.CheckpointManagerOptions(
+            # The policy alone decides what is kept; without a best_fn orbax would not write the losses down.
+            best_fn=_loss,
+            best_mode="min",
             preservation_policy=policies.AnyPreservationPolicy([policies.LatestN(self._keep), best]),
             cleanup_tmp_directories=True,
         )
@@ -50,10 +53,17 @@ class Checkpoints:
         )
 
     def save(self, step: int, state: Any, loss: float | None) -> None:
-        """Begins to save a step in the background; `loss`, where known, decides which step is the best."""
+        """Begins to save a step in the background; `loss`, where known, decides which step is the best.
+
+        Raises:
+            UserError: if this save, or the one before, could not be written.
+        """
         self._wait_and_seal()
         metrics = None if loss is None else {"loss": loss}
-        if not self._manager.save(step, args=ocp.args.StandardSave(state), metrics=metrics):
+        # Copying the state to the host is what saving means; a caller's transfer guard is not about that.
+        with self._telling(), jax.transfer_guard_device_to_host("allow"):
+            saved = self._manager.save(step, args=ocp.args.StandardSave(state), metrics=metrics)
+        if not saved:
             raise RuntimeError(f"orbax refused to save step {step} after step {self._manager.latest_step()}")
         self._unsealed.add(step)
 
@@ -63,9 +73,10 @@ class Checkpoints:
             self._wait_and_seal()
 
     def close(self) -> None:
-        """Waits for the last save, seals it, and raises what went wrong in the background."""
+        """Waits for the last save and seals it; raises UserError if it could not be written."""
         self._wait_and_seal()
-        self._manager.close()
+        with self._telling():
+            self._manager.close()
 
     def restore_latest(self, abstract_state: Any) -> tuple[Any, int, list[str]]:
         """(state, step, notes) of the newest sound step; (None, 0, notes) where there is none.
@@ -89,12 +100,25 @@ class Checkpoints:
         return None, 0, notes
 
     def _wait_and_seal(self) -> None:
-        self._manager.wait_until_finished()
-        for step in sorted(self._unsealed):
-            folder = self._directory / str(step)
-            if folder.is_dir():
-                _write_seal(folder)
-        self._unsealed.clear()
+        with self._telling():
+            self._manager.wait_until_finished()
+            for step in sorted(self._unsealed):
+                folder = self._directory / str(step)
+                if folder.is_dir():
+                    _write_seal(folder)
+            self._unsealed.clear()
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Tells a failed write as a UserError; below orbax a full disk may raise nearly anything."""
+        try:
+            yield
+        except Exception as error:
+            reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+            raise UserError(
+                f"a checkpoint in {self._directory} cannot be written ({reason}): make room or make it writable, "
+                "then run the same command, which goes on from the checkpoint before."
+            ) from error
 
     def _problem(self, step: int) -> str | None:
         folder = self._directory / str(step)
@@ -102,10 +126,11 @@ class Checkpoints:
             return "was not sealed (the run was stopped while saving)"
         try:
             sealed = json.loads((folder / SEAL).read_text())
-        except json.JSONDecodeError:
-            return f"is damaged ({SEAL} is not JSON)"
-        found = _digests(folder)
-        damaged = sorted(name for name in sealed.keys() | found.keys() if sealed.get(name) != found.get(name))
+            found = _digests(folder)
+            # Only what was sealed counts: a stray file of the system's does no harm.
+            damaged = [name for name, digest in sealed.items() if found.get(name) != digest]
+        except (ValueError, AttributeError):
+            return f"is damaged ({SEAL} cannot be read)"
         return f"is damaged ({damaged[0]} differs from its SHA-256)" if damaged else None
 
     def _set_aside(self, step: int) -> None:
@@ -127,6 +152,10 @@ class Checkpoints:
                     f"checkpoint {step} holds {name} as {saved.get(name)}, but this model wants {wanted.get(name)}: "
                     "it is of another model; take another workdir."
                 )
+
+
+def _loss(metrics: Any) -> float:
+    return metrics["loss"]
 
 
 def _signature(tree: Any) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """A cohort: runs that compile to one program, their arrays stacked on a leading lane axis.
 
-The only place in the training room that jits, maps over lanes or donates.
+The only place that jits training, maps over lanes or donates.
 """
 
 import functools

@@ -16,8 +16,8 @@ class Display:
         self._progress = Progress(
             TextColumn("step"),
             MofNCompleteColumn(),
-            BarColumn(),
-            TextColumn("loss {task.fields[loss]}  validation {task.fields[validation]}  {task.fields[speed]} tokens/s"),
+            BarColumn(bar_width=9),  # all of it in 80 columns
+            TextColumn("loss {task.fields[loss]} val {task.fields[validation]} {task.fields[speed]} tokens/s"),
             TimeRemainingColumn(),
             TextColumn("left"),
             console=console,

@@ -8,13 +8,13 @@ from actlab.models import Costs
 from actlab.training.records import Row
 
 
-def result_row(config: Config, name: str, metrics: Sequence[Row], costs: Costs, floor: float | None, done: bool) -> Row:
-    """Axes, losses in nats per token, status (finished, diverged or stopped) and cost of one run."""
+def result_row(config: Config, name: str, metrics: Sequence[Row], costs: Costs, floor: float | None, step: int) -> Row:
+    """Axes, losses in nats per token, status (finished, diverged or stopped) and cost of a run that is at `step`."""
     mine = [row for row in metrics if row["run"] == name]
     losses = [(row["loss"], row["step"]) for row in mine if row["split"] == "validation" and row["loss"] is not None]
     best_loss, best_step = min(losses, default=(math.nan, 0))
     diverged = any("status" in row for row in mine)
-    steps = mine[-1]["step"]
+    steps = mine[-1]["step"] if diverged else step
     return {
         "run": name,
         "activation": config.model.activation,
@@ -23,7 +23,7 @@ def result_row(config: Config, name: str, metrics: Sequence[Row], costs: Costs, 
         "seed": config.seed,
         "data": config.data.name,
         "tokenizer": config.data.tokenizer,
-        "status": "diverged" if diverged else "finished" if done else "stopped",
+        "status": "diverged" if diverged else "finished" if step == config.train.n_steps else "stopped",
         "initial_loss": losses[0][0] if losses else math.nan,
         "final_loss": math.nan if diverged else losses[-1][0],
         "best_loss": best_loss,

@@ -25,8 +25,6 @@ from actlab.training.loop import Feed, Loop
 from actlab.training.records import Row, Workdir
 from actlab.training.results import result_row
 
-EXIT_TERMINATED = 128 + signal.SIGTERM
-
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
@@ -82,17 +80,25 @@ def run(config: Config, label: str, workdir: pathlib.Path | None, command: list[
     """
     console = Console(highlight=False, soft_wrap=True)
     if workdir:
+        # What can be known is told before any work is spent on the data.
         Workdir(workdir).check(config)
+        if _say_if_done(console, Workdir(workdir)):
+            return 0
     setting = prepare(config, console)
     path = workdir or pathlib.Path("runs") / f"{label}-{config_lib.fingerprint(setting.config)[:8]}"
     records = Workdir(path)
+    records.check(setting.config)
+    if _say_if_done(console, records):
+        return 0
+    manifest.require_same_data(records, setting.tokens)
     records.open(setting.config)
     try:
-        done = [row for row in records.results() if row["status"] != "stopped"]
-        if done:
-            _print_result(console, done[0], path, "was done before; nothing to do")
-            return 0
         return _train(setting, records, console, command)
+    except OSError as error:
+        raise UserError(
+            f"--workdir={path} cannot be written any more ({error.strerror or error}): make room, then run the same "
+            "command, which goes on from the last checkpoint."
+        ) from error
     finally:
         records.close()
 
@@ -103,7 +109,14 @@ def prepare(config: Config, console: Console) -> Setting:
     name = data.resolve_name(config.data.name, config.data.dir)
     chosen = f", chosen by auto for data.dir={config.data.dir!r}" if config.data.name == "auto" else ""
     console.print(f"data        {name}{chosen}")
-    tokens = data.open_tokens(name, config.data.dir, config.data.tokenizer, n_stories=config.data.n_stories)
+    tokens = data.open_tokens(
+        name,
+        config.data.dir,
+        config.data.tokenizer,
+        n_stories=config.data.n_stories,
+        context=config.model.context,
+        vocab_size=config.model.vocab_size,
+    )
     config = _resolve(config, tokens, known.spec.d_ff)
     model = models.build(config.model, jnp.dtype(config.train.dtype))
     feed, floor = _feed(config, tokens)
@@ -114,11 +127,6 @@ def prepare(config: Config, console: Console) -> Setting:
 
 def _resolve(config: Config, tokens: TokenCache, d_ff: int) -> Config:
     vocab_size = config.model.vocab_size or -(-tokens.vocab_size // 64) * 64
-    if vocab_size < tokens.vocab_size:
-        raise UserError(
-            f"config.model.vocab_size={vocab_size} is smaller than the {tokens.vocab_size} tokens of "
-            f"config.data.tokenizer={config.data.tokenizer!r}: raise it or leave it None."
-        )
     return config_lib.replace(config, **{"data.name": tokens.name, "model.vocab_size": vocab_size, "model.d_ff": d_ff})
 
 
@@ -135,7 +143,7 @@ def _feed(config: Config, tokens: TokenCache) -> tuple[Feed, float | None]:
         ]
         return np.stack(windows)[None]
 
-    train(0, 1)  # raises, before anything is written, if the text is shorter than a window
+    train(0, 1)  # raises, before a workdir is made, if the text is shorter than a window
     windows, weights, n_documents = batches.validation_set(
         tokens.validation, context=context, n_tokens=config.train.eval_tokens
     )
@@ -151,7 +159,6 @@ def _train(setting: Setting, records: Workdir, console: Console, command: list[s
     config = setting.config
     cohort = Cohort(setting.model, config, [lane_of(config)])
     checkpoints = Checkpoints(records.path / "checkpoints", config.train.keep_checkpoints)
-    manifest.require_same_data(records, setting.tokens)
     state, step, notes = checkpoints.restore_latest(cohort.abstract_state())
     for note in notes:
         console.print(f"warning     {note}")
@@ -162,17 +169,22 @@ def _train(setting: Setting, records: Workdir, console: Console, command: list[s
         cohort.compile(setting.feed.train(step, config.train.steps_per_call))
         loop = Loop(config, cohort, [setting.name], setting.feed, records, display)
         state, step, stopped = loop.run(checkpoints, (state, step), stop)
-    row = result_row(
-        config, setting.name, records.metrics(), setting.costs, setting.floor, done=step == config.train.n_steps
-    )
+    row = result_row(config, setting.name, records.metrics(), setting.costs, setting.floor, step)
     records.write_results([row])
     if stopped:
-        console.print(f"stopped at step {step}, saved; the same command goes on from there")
+        console.print(f"stopped at step {step}; the same command goes on from there")
         return 128 + (stop.received or signal.SIGTERM)
     if row["status"] == "finished":
         _print_sample(console, setting, state)
     _print_result(console, row, records.path, row["status"])
     return 0
+
+
+def _say_if_done(console: Console, records: Workdir) -> bool:
+    done = [row for row in records.results() if row["status"] != "stopped"]
+    if done:
+        _print_result(console, done[0], records.path, "was done before; nothing to do")
+    return bool(done)
 
 
 def _print_header(console: Console, setting: Setting) -> None:

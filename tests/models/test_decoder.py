@@ -69,6 +69,37 @@ def test_rotary_attention_depends_on_distance_only():
     assert abs(score(7, 3) - score(3, 7)) > 1e-3
 
 
+def test_rotary_turns_each_pair_at_its_own_frequency():
+    x = np.random.default_rng(0).normal(size=(1, 3, 1, 6)).astype(np.float32)
+    turned = np.asarray(layers.rotate(jnp.array(x), jnp.array([0, 1, 7])))
+    for row, position in enumerate([0, 1, 7]):
+        for k in range(3):
+            angle = position * 10_000.0 ** (-k / 3)
+            pair = (x[0, row, 0, k] + 1j * x[0, row, 0, k + 3]) * np.exp(1j * angle)
+            np.testing.assert_allclose(turned[0, row, 0, [k, k + 3]], [pair.real, pair.imag], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["layernorm", "rmsnorm"])
+def test_norms_are_their_formulas(tiny, kind):
+    spec = models.build(replace(tiny, **{"model.norm": kind, "model.use_bias": True}).model).spec
+    x = np.random.default_rng(0).normal(3.0, 2.0, size=(4, 16)).astype(np.float32)
+    layer = layers.norm(spec, "norm")
+    variables = layer.init(jax.random.key(0), jnp.array(x))
+    centred = x - x.mean(-1, keepdims=True) if kind == "layernorm" else x
+    expected = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(layer.apply(variables, jnp.array(x)), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("position", ["learned", "rotary"])
+def test_more_tokens_than_the_context_are_an_error_not_a_nan(tiny, position):
+    model = models.build(replace(tiny, **{"model.position": position}).model)
+    params = model.init(jax.random.key(0))
+    with pytest.raises(ValueError, match="context of 8"):
+        model.apply(params, jnp.zeros((1, 9), int))
+    with pytest.raises(ValueError, match="from position 6"):
+        model.extend(params, jnp.zeros((1, 3), int), model.empty_cache(1), 6)
+
+
 def test_project_has_the_gradients_of_a_matrix_product():
     x, w = jax.random.normal(jax.random.key(0), (5, 3)), jax.random.normal(jax.random.key(1), (3, 4))
     weigh = lambda product: jnp.sum(jnp.sin(product))  # noqa: E731
@@ -156,10 +187,23 @@ def test_statistics_are_those_of_the_hidden_units(tiny):
     model, params, tokens = build(tiny, {"model.activation": "relu"})
     _, stats = model.apply(params, tokens)
     assert len(stats) == 2
-    for layer in stats:
-        assert 0 < layer["negative_fraction"] < 1
-        assert layer["post_mean"] > 0
-        assert layer["post_rms"] < layer["pre_rms"]
+    first = params["block_0"]
+    x = params["token_embedding"]["embedding"][tokens] + params["position_embedding"]["embedding"][None]
+    spec = model.spec
+    flat = x.reshape(-1, 16)
+    norm = lambda name, value: layers.norm(spec, name).apply({"params": first[name]}, value)  # noqa: E731
+    attended, _ = layers.Attention(spec).apply({"params": first["attention"]}, norm("attention_norm", flat), 8)
+    hidden = norm("feed_forward_norm", flat + attended) @ first["feed_forward"]["up"]["kernel"]
+    post = np.maximum(hidden, 0)
+    expected = {
+        "pre_mean": hidden.mean(),
+        "pre_rms": np.sqrt((hidden**2).mean()),
+        "negative_fraction": (hidden < 0).mean(),
+        "post_mean": post.mean(),
+        "post_rms": np.sqrt((post**2).mean()),
+    }
+    for name, value in expected.items():
+        assert stats[0][name] == pytest.approx(float(value), rel=1e-3, abs=1e-4), name
 
 
 def test_bfloat16_compute_keeps_float32_parameters_and_logits(tiny):
@@ -170,4 +214,5 @@ def test_bfloat16_compute_keeps_float32_parameters_and_logits(tiny):
     logits, _ = model.apply(params, tokens)
     exact, _ = models.build(tiny.model).apply(params, tokens)
     assert logits.dtype == jnp.float32
+    assert (logits != logits.astype(jnp.bfloat16)).any(), "the output product must not be rounded to bfloat16"
     assert 0 < np.abs(logits - exact).max() < 0.02

@@ -62,6 +62,50 @@ def test_the_last_k_are_kept_beside_the_best(tmp_path):
     assert present(tmp_path / "c") == [2, 4, 5]
 
 
+def test_the_best_survives_a_resume_and_a_stop_without_a_loss(tmp_path):
+    saved(tmp_path / "c", [1, 2, 3], {1: 1.0, 2: 3.0, 3: 2.5})
+    saved(tmp_path / "c", [4])
+    saved(tmp_path / "c", [5, 6], {5: 2.4, 6: 2.3})
+    assert present(tmp_path / "c") == [1, 5, 6]
+
+
+def test_a_callers_transfer_guard_does_not_reach_the_copy_to_the_host(tmp_path, monkeypatch):
+    # On CPU the guard never fires, so ask for it at the place where an accelerator would raise.
+    checkpoints, state, seen = Checkpoints(tmp_path / "c", 2), state_at(10), []
+    save = checkpoints._manager.save
+
+    def spy(*arguments, **options):
+        seen.append(jax.config.jax_transfer_guard_device_to_host)
+        return save(*arguments, **options)
+
+    monkeypatch.setattr(checkpoints._manager, "save", spy)
+    with jax.transfer_guard("disallow"):
+        assert jax.config.jax_transfer_guard_device_to_host == "disallow"
+        checkpoints.save(10, state, None)
+    checkpoints.close()
+    assert seen == ["allow"]
+
+
+def test_a_write_that_fails_is_a_sentence_and_the_step_before_stays(tmp_path, monkeypatch):
+    saved(tmp_path / "c", [10])
+    checkpoints = Checkpoints(tmp_path / "c", 2)
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("actlab.training.checkpoint.write_atomically", full)
+    checkpoints.save(20, state_at(20), None)
+    with pytest.raises(UserError, match="No space left"):
+        checkpoints.close()
+    assert restored(tmp_path / "c")[1] == 10
+
+
+def test_a_stray_file_in_a_step_does_no_harm(tmp_path):
+    saved(tmp_path / "c", [10, 20])
+    (tmp_path / "c" / "20" / ".DS_Store").write_text("stray")
+    assert restored(tmp_path / "c")[1:] == (20, [])
+
+
 def test_a_flipped_bit_is_noticed_and_the_step_before_is_taken(tmp_path):
     saved(tmp_path / "c", [10, 20])
     flip_a_bit(largest_file(tmp_path / "c" / "20" / "default"))
@@ -71,7 +115,7 @@ def test_a_flipped_bit_is_noticed_and_the_step_before_is_taken(tmp_path):
     assert (tmp_path / "set_aside" / "checkpoint-20").is_dir()
 
 
-@pytest.mark.parametrize("harm", ["missing", "truncated", "seal"])
+@pytest.mark.parametrize("harm", ["missing", "truncated", b"{", b"[]", b"\xff\xfe"])
 def test_other_damage_is_noticed_too(tmp_path, harm):
     saved(tmp_path / "c", [10, 20])
     file = largest_file(tmp_path / "c" / "20" / "default")
@@ -80,7 +124,7 @@ def test_other_damage_is_noticed_too(tmp_path, harm):
     elif harm == "truncated":
         file.write_bytes(file.read_bytes()[:-1])
     else:
-        (tmp_path / "c" / "20" / SEAL).write_text("{")
+        (tmp_path / "c" / "20" / SEAL).write_bytes(harm)
     assert restored(tmp_path / "c")[1] == 10
 
 
@@ -111,7 +155,7 @@ def test_reading_only_passes_over_damage_and_moves_nothing(tmp_path):
 @pytest.mark.parametrize("other", [state_at(0, (3, 5)), state_at(0, dtype=jnp.bfloat16), {"step": jnp.int32(0)}])
 def test_arrays_of_another_model_are_refused_not_cast(tmp_path, other):
     saved(tmp_path / "c", [10])
-    checkpoints = Checkpoints(tmp_path / "c")
+    checkpoints = Checkpoints(tmp_path / "c", 2)
     with pytest.raises(UserError, match="params/"):
         checkpoints.restore_latest(jax.eval_shape(lambda: other))
 

@@ -43,6 +43,15 @@ def _close(ours, theirs):
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
+def test_learning_rate_and_weight_decay_are_each_lanes_own(tiny):
+    lanes = (Lane(1, 1e-2, 0.0), Lane(1, 1e-2, 5.0), Lane(1, 1e-3, 0.0))
+    state, _ = trained(tiny, lanes)
+    norms = np.asarray([np.linalg.norm(k) for k in state.params["block_0"]["feed_forward"]["up"]["kernel"]])
+    scales = state.params["final_norm"]["scale"]
+    assert norms[1] < norms[0] * 0.95, "weight decay shrinks matrices"
+    assert not np.array_equal(scales[0], scales[2])
+
+
 def test_how_steps_are_cut_into_calls_changes_no_bit(tiny):
     whole, losses = trained(tiny, LANES[:1], calls=(3, 3))
     pieces, piece_losses = trained(tiny, LANES[:1], calls=(1, 2, 1, 1, 1))

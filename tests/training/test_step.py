@@ -64,7 +64,12 @@ def test_evaluation_weighs_every_target(tiny):
     assert steps.eval_step(model, state.params, windows, weights) == pytest.approx(float(losses[2, 3:].sum()), rel=1e-6)
 
 
-def test_steps_are_a_function_of_their_inputs(tiny):
-    step, state, windows, _, _ = setting(tiny)
-    first, again = step(state, windows), step(state, windows)
-    jax.tree.map(np.testing.assert_array_equal, first, again)
+def test_the_learning_rate_follows_the_schedule_over_the_length_of_the_run(tiny):
+    step, state, windows, _, _ = setting(tiny, **{"optimizer.final_lr_fraction": 0.0})
+    rates = []
+    for _ in range(12):
+        state, metrics = step(state, windows)
+        rates.append(float(metrics.learning_rate))
+    passed = (np.arange(12) - 2) / 10
+    cosine = 1e-3 * (1 + np.cos(np.pi * passed)) / 2
+    np.testing.assert_allclose(rates, [1e-3 / 3, 2e-3 / 3, *cosine[2:]], rtol=1e-5)

@@ -1,0 +1,29 @@
+"""The benchmark measures what it says, at a size that takes no time; nothing is asserted of the speed itself."""
+
+import pytest
+
+from actlab.bench import training
+
+
+@pytest.fixture
+def small_shape(monkeypatch):
+    shape = training.Shape("tiny", 16, 2, 32, 2, 3)
+    monkeypatch.setattr(training, "SHAPES", {"tiny": shape})
+    monkeypatch.setattr(training.peer, "contenders", lambda shape: {"peer": lambda: 0.5})
+    return shape
+
+
+def test_a_row_per_contender_with_tokens_per_second_from_seconds_per_step(small_shape):
+    ours, peer = training.measure(["tiny"], repetitions=3)
+    assert (ours["contender"], peer["contender"], peer["repetitions"]) == ("actlab", "peer", 3)
+    # 2 windows of 128 tokens in half a second.
+    assert peer["tokens_per_second_min"] == peer["tokens_per_second_median"] == peer["tokens_per_second_max"] == 512
+    assert 0 < ours["tokens_per_second_min"] <= ours["tokens_per_second_median"] <= ours["tokens_per_second_max"]
+
+
+def test_the_shapes_are_those_they_are_named_after():
+    from actlab import models
+
+    for name, shape in training.SHAPES.items():
+        costs = models.costs(models.build(shape.config.model))
+        assert costs.parameters == pytest.approx(float(name.removesuffix("M")) * 1e6, rel=0.03)

@@ -1,0 +1,45 @@
+"""Text beyond one context: at temperature 0 it is what a plain sliding loop over full passes writes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from actlab import models
+from actlab.config import replace
+from actlab.data.tokenizers import ByteTokenizer
+from actlab.training.generation import write_text
+
+
+@pytest.mark.parametrize("prompt", ["", "ab", "a prompt longer than the context"])
+def test_greedy_text_is_that_of_full_passes_over_the_last_half_of_the_context(tiny, prompt):
+    model = models.build(replace(tiny, **{"model.vocab_size": 320}).model)
+    params = jax.tree.map(lambda a: a * 20 if a.ndim > 1 else a, model.init(jax.random.key(1)))
+    tokenizer = ByteTokenizer()
+    written = [256, *tokenizer.encode(prompt).tolist()]
+    given, n_drawn = written[-4:] if len(written) >= 8 else list(written), 0
+    while n_drawn < 20:
+        if len(given) == 8:
+            given = written[-4:]
+        logits, _ = model.apply(params, jnp.array([given]))
+        token = int(np.argmax(logits[0, -1, :257]))
+        if token == 256:
+            break
+        given, written, n_drawn = [*given, token], [*written, token], n_drawn + 1
+    expected = tokenizer.decode(written[1:])
+    assert write_text(model, params, tokenizer, prompt=prompt, n_tokens=20, temperature=0.0) == expected
+
+
+def test_text_ends_at_the_end_of_the_document(tiny):
+    model = models.build(replace(tiny, **{"model.vocab_size": 320, "model.tie_embeddings": False}).model)
+    params = model.init(jax.random.key(1))
+    # A norm of constant output and one column that answers it: the end mark is the likeliest after anything.
+    params["final_norm"] = {"scale": jnp.zeros(16)}
+    always_zero = write_text(model, params, ByteTokenizer(), prompt="ab", n_tokens=5, temperature=0.0)
+    assert always_zero == "ab" + "\0" * 5, "argmax of equal logits is token 0"
+    biased = models.build(
+        replace(tiny, **{"model.vocab_size": 320, "model.tie_embeddings": False, "model.use_bias": True}).model
+    )
+    params = biased.init(jax.random.key(1))
+    params["output"]["bias"] = params["output"]["bias"].at[256].set(100.0)
+    assert write_text(biased, params, ByteTokenizer(), prompt="ab", n_tokens=5, temperature=0.0) == "ab"
