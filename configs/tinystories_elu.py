@@ -1,8 +1,8 @@
-"""Question: how well does elu do in a GPT-style decoder on TinyStories?
+"""Question: how well does ELU do in a GPT-style decoder on TinyStories?
 
 Command: python -m actlab.main --config=configs/tinystories_elu.py[:small|char|paper]
-Expected time: TBD
-Expected loss: TBD
+Expected time: small 2 to 3 minutes on 2 CPU cores; char about 3 hours and paper 7 on them, by the measured tokens/s.
+Expected loss: small on story_grammar 1.34 nats/token, seed 1337, floor 0.841; char and paper are not run yet.
 """
 
 from ml_collections import config_dict

@@ -26,10 +26,10 @@ QUICK = [
     "--config.data.n_stories=200",
     "--config.data.batch_size=4",
     "--config.optimizer.warmup_steps=2",
-    "--config.train.n_steps=600",
-    "--config.train.eval_every=100",
+    "--config.train.n_steps=1500",
+    "--config.train.eval_every=250",
     "--config.train.eval_tokens=2000",
-    "--config.train.checkpoint_every=100",
+    "--config.train.checkpoint_every=250",
 ]
 
 
@@ -162,7 +162,7 @@ def test_a_run_prints_and_leaves_what_it_promises(finished):
     config = json.loads((workdir / "config.json").read_text())
     assert config["data"]["name"] == "story_grammar" and config["model"]["vocab_size"] == 320
     splits = [row["split"] for row in without_times(workdir / "metrics.jsonl")]
-    assert splits.count("validation") == 7 and splits.count("train") == 60
+    assert splits.count("validation") == 7 and splits.count("train") == 150
     last = without_times(workdir / "metrics.jsonl")[-1]
     (result,) = csv.DictReader((workdir / "results.csv").read_text().splitlines())
     assert (result["status"], last["split"], float(result["final_loss"])) == ("finished", "validation", last["loss"])
@@ -184,7 +184,7 @@ def test_a_run_stopped_in_the_middle_gives_the_same_result_to_the_bit(finished, 
     arguments = [*QUICK, f"--config.data.dir={folder}/data", f"--workdir={tmp_path}/w"]
     process = command("main", arguments, tmp_path)
     metrics = tmp_path / "w" / "metrics.jsonl"
-    while process.poll() is None and not (metrics.exists() and '"step": 350' in metrics.read_text()):
+    while process.poll() is None and not (metrics.exists() and '"step": 600' in metrics.read_text()):
         time.sleep(0.002)
     process.send_signal(number)
     code, out, _ = finish(process)
