@@ -164,7 +164,7 @@ def test_a_run_prints_and_leaves_what_it_promises(finished):
     splits = [row["split"] for row in without_times(workdir / "metrics.jsonl")]
     assert splits.count("validation") == 7 and splits.count("train") == 150
     last = without_times(workdir / "metrics.jsonl")[-1]
-    (result,) = csv.DictReader((workdir / "results.csv").read_text().splitlines())
+    result = result_of(workdir)
     assert (result["status"], last["split"], float(result["final_loss"])) == ("finished", "validation", last["loss"])
     assert f"floor       {float(result['floor']):.4f} nats/token" in out
     assert f"{last['loss']:.4f} nats/token  ({last['loss'] - float(result['floor']):.4f} above the floor)" in out
@@ -197,6 +197,42 @@ def test_a_run_stopped_in_the_middle_gives_the_same_result_to_the_bit(finished, 
     flat = lambda run: dict(_leaves(run.params))  # noqa: E731
     for path, array in flat(theirs).items():
         np.testing.assert_array_equal(flat(ours)[path], array)
+
+
+DIE_AT = """
+import os, runpy, sys
+from actlab.training import checkpoint, records
+owner, name, call = {"seal": (checkpoint, "_write_seal", 3), "row": (records.Workdir, "append_metrics", 90),
+                     "results": (records.Workdir, "write_results", 1)}[sys.argv.pop(1)]
+whole, calls = getattr(owner, name), iter(range(1, 10**9))
+def dying(*arguments):
+    if next(calls) == call:
+        os._exit(77)
+    return whole(*arguments)
+setattr(owner, name, dying)
+runpy.run_module("actlab.main", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("place", ["seal", "row", "results"])
+def test_a_run_that_dies_at_a_delicate_moment_gives_the_same_result(finished, tmp_path, place):
+    folder, workdir, _ = finished
+    arguments = [*QUICK, f"--config.data.dir={folder}/data", f"--workdir={tmp_path}/w"]
+    line = [sys.executable, "-c", DIE_AT, place, *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    died = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert died.returncode == 77, died.stderr
+    assert not (tmp_path / "w" / "results.csv").exists()
+    code, _, error = finish(command("main", arguments, tmp_path))
+    assert code == 0, error
+    assert without_times(tmp_path / "w" / "metrics.jsonl") == without_times(workdir / "metrics.jsonl")
+    ours, theirs = result_of(tmp_path / "w"), result_of(workdir)
+    assert {**ours, "seconds": ""} == {**theirs, "seconds": ""}
+
+
+def result_of(workdir):
+    (row,) = csv.DictReader((workdir / "results.csv").read_text().splitlines())
+    return row
 
 
 def _leaves(tree, path=()):
