@@ -1,6 +1,6 @@
 """Writes text with a trained decoder.
 
-  python -m actlab.sample --workdir=runs/tinystories_gelu-small-1a2b3c4d --prompt="Once upon a time" --temperature=0.8
+python -m actlab.sample --workdir=runs/tinystories_gelu-small-1a2b3c4d --prompt="Once upon a time" --temperature=0.8
 """
 
 import pathlib

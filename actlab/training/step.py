@@ -57,9 +57,7 @@ def train_step(
     return TrainState(state.step + 1, params, optimizer), metrics
 
 
-def eval_step(
-    model: Model, params: Any, windows: Int[Array, "B L1"], weights: Float[Array, "B L"]
-) -> Float[Array, ""]:
+def eval_step(model: Model, params: Any, windows: Int[Array, "B L1"], weights: Float[Array, "B L"]) -> Float[Array, ""]:
     """Weighted sum of the next-token losses of a batch, in nats."""
     logits_BLV, _ = model.apply(params, windows[:, :-1])
     return (objectives.cross_entropy(logits_BLV, windows[:, 1:]) * weights).sum()
