@@ -21,7 +21,7 @@ TOLERANCE = {"FLOAT32": mpf(2) ** -27, "FLOAT64": mpf(2) ** -56}
 ROUND = {"FLOAT32": lambda value: float(np.float32(float(value))), "FLOAT64": float}
 FAR = {"FLOAT32": 20, "FLOAT64": 50}  # a Gaussian tail underflows before
 CENTRE = {"FLOAT32": mpf("1.5"), "FLOAT64": mpf(4)}
-INNER = mpf("0.5")  # within, Phi is a polynomial
+INNER = mpf("0.625")  # within, Phi is a polynomial
 PHI_0 = 1 / mpmath.sqrt(2 * mpmath.pi)
 ALPHA = 2 * mpmath.sqrt(2 / mpmath.pi)
 BETA = ALPHA * mpf("0.044715")
@@ -104,14 +104,14 @@ ROOTS = {
     "gelu_slope": (gelu_slope, "0.7518", "0"),
     "gelu_curvature": (lambda a: 2 - a * a, "1.4142", "0"),
     "silu_slope": (silu_slope, "1.2785", "0.25"),
-    "silu_curvature": (silu_curvature, "2.3994", "0.625"),
+    "silu_curvature": (silu_curvature, "2.3994", "1.25"),
     "gelu_tanh_slope": (tanh_slope, "0.7525", "0.375"),
-    "gelu_tanh_curvature": (tanh_curvature, "1.4185", "0.5"),
+    "gelu_tanh_curvature": (tanh_curvature, "1.4185", "0.75"),
     "mish_slope": (mish_slope, "-1.1924", "0.5"),
     "mish_curvature_left": (mish_curvature, "-2.2564", "0.625"),
-    "mish_curvature_right": (mish_curvature_right, "1.4906", "0.625"),
-    "gelu2_curvature_left": (gelu2_curvature, "-1.2093", "0.25"),
-    "gelu2_curvature_right": (gelu2_curvature, "-0.2787", "0.25"),
+    "mish_curvature_right": (mish_curvature_right, "1.4906", "0.9"),
+    "gelu2_curvature_left": (gelu2_curvature, "-1.2093", "0.375"),
+    "gelu2_curvature_right": (gelu2_curvature, "-0.2787", "0.5"),
 }
 
 

@@ -2,7 +2,7 @@
 
 With a = |x|: x Phi(x) = max(x, 0) - a Phi(-a), and a Phi(-a) = e^(-a^2/2) m(a), m(a) = a erfcx(a / sqrt 2) / 2 so
 flat that it is a polynomial in t = (a - c) / (a + c) (as Shepherd and Laframboise 1981 have it for erfcx). For
-a < 1/2, where m(a) nears 0, Phi is 1/2 + x times a polynomial in x^2. a^2 is held in two numbers. The slope at -a is
+a < 5/8, where m(a) nears 0, Phi is 1/2 + x times a polynomial in x^2. a^2 is held in two numbers. The slope at -a is
 e^(-a^2/2) (r - a) g(a), r its root 0.7518 and g a positive polynomial in t: accurate on both sides of the root.
 So x Phi(x) keeps its digits until it underflows at -13.
 """
@@ -20,7 +20,7 @@ from actlab.activations.exponential import Decay, decay, format_of, magnitude, n
 PHI_0 = 0.39894228040143267794  # phi(0)
 # Below it x Phi(x / s) is ReLU to within s, and 1 / s nears overflow.
 SHARPEST = 1e-30
-INNER = 0.5
+INNER = 0.625
 
 
 class _Tail(NamedTuple):
@@ -104,13 +104,13 @@ def gelu_scale(x: Float[Array, "*S"], s: float = 1.0) -> Float[Array, "*S"]:
 def _square_value(x: Array) -> Array:
     # On the left e^(-a^2) comes in once, not as the square of a rounded number.
     tail = _tail(x)
-    left = tail.decay(2).times(polynomial("mills_square", tail.t))
+    left = tail.decay(2.0).times(polynomial("mills_square", tail.t))
     return jnp.where((x < 0) & (tail.a >= INNER), left, jnp.square(_value(x)))
 
 
 def _square_slope(x: Array) -> Array:
     tail = _tail(x)
-    left = tail.decay(2).times(-2 * polynomial("mills", tail.t) * tail.slope())
+    left = tail.decay(2.0).times(-2 * polynomial("mills", tail.t) * tail.slope())
     return jnp.where((x < 0) & (tail.a >= INNER), left, 2 * _value(x) * _slope(x))
 
 
@@ -119,7 +119,7 @@ def _square_curvature(x: Array) -> Array:
     inside = jnp.clip(x, -50, 50)  # infinity must not meet 0
     bracket = jnp.square(tail.slope()) - polynomial("mills", tail.t) * tail.curvature()
     right = 2 * (jnp.square(_slope(inside)) + _value(inside) * _curvature(inside))
-    result = jnp.where((x < 0) & (tail.a >= INNER), tail.decay(2).times(2 * bracket), right)
+    result = jnp.where((x < 0) & (tail.a >= INNER), tail.decay(2.0).times(2 * bracket), right)
     result = near_root("gelu2_curvature_left", inside, 0.0, result)
     return near_root("gelu2_curvature_right", inside, 0.0, result)
 

@@ -5,6 +5,7 @@ from jaxtyping import Array, Float
 
 from actlab.activations.derivatives import elementwise, with_derivatives
 from actlab.activations.exponential import Decay, decay, limit_of, magnitude, near_root
+from actlab.activations.sigmoidal import cube_of_one_plus, square_of_one_plus
 
 
 def _decay(x: Array) -> tuple[Array, Decay]:
@@ -25,21 +26,21 @@ def _value(x: Array) -> Array:
 def _slope(x: Array) -> Array:
     a, tail = _decay(x)
     e = tail.value
-    left_under, right_under = e * (e + 2) + 2, 1 + 2 * e * (1 + e)
     bracket = near_root("mish_slope", -a, 0.0, 4 * (1 - a) + e * ((6 - 4 * a) + e * (4 + e)))
-    right = ((1 + 2 * e) * right_under + 4 * a * e * e * (1 + e)) / jnp.square(right_under)
-    return jnp.where(x < 0, tail.times(bracket / jnp.square(left_under)), right)
+    left = bracket / (4 * square_of_one_plus(e * (e + 2) / 2))
+    under = 2 * e * (1 + e)
+    right = ((1 + 2 * e) * (1 + under) + 4 * a * e * e * (1 + e)) / square_of_one_plus(under)
+    return jnp.where(x < 0, tail.times(left), right)
 
 
 def _curvature(x: Array) -> Array:
     a, tail = _decay(x)
     e = tail.value
-    left_under, right_under = e * (e + 2) + 2, 1 + 2 * e * (1 + e)
     left = (4 - 2 * a) + e * ((8 - 2 * a) + e * ((6 + 3 * a) + e * (2 + 2 * a)))
-    left = near_root("mish_curvature_left", -a, 0.0, left) / left_under**3
+    left = near_root("mish_curvature_left", -a, 0.0, left) / (2 * cube_of_one_plus(e * (e + 2) / 2))
     right = (2 - 2 * a) + e * ((6 - 3 * a) + e * ((8 + 2 * a) + e * (4 + 2 * a)))
-    right = e * near_root("mish_curvature_right", a, 0.0, right) / right_under**3
-    return tail.times(4 * jnp.where(x < 0, left, right))
+    right = near_root("mish_curvature_right", a, 0.0, right) * 4 / cube_of_one_plus(2 * e * (1 + e))
+    return jnp.where(x < 0, tail.times(left), decay(2 * a).times(right))
 
 
 _with_mish = with_derivatives(_value, _slope, _curvature)

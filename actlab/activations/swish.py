@@ -58,8 +58,8 @@ def _slope(gate: _Gate) -> Array:
 def _curvature(gate: _Gate, factor: float | Array = 1.0) -> Array:
     """Times a factor, which may save the product from underflow."""
     e = gate.e.value
-    tanh = 1 - 2 * (e / (1 + e))
-    bracket = (2 - gate.a * tanh) - gate.low * tanh
+    # 2 - a tanh(a/2), where tanh(a/2) = 1 - 2e / (1 + e).
+    bracket = ((2 - gate.a) - gate.low) + 2 * (e / (1 + e)) * gate.a
     bracket = near_root("silu_curvature", gate.a, gate.low, bracket)
     return gate.e.times(factor * bracket / square_of_one_plus(e))
 
@@ -155,9 +155,11 @@ def _cubic_slope(x: Array) -> Array:
 
 def _cubic_curvature(x: Array) -> Array:
     a, slope, e = _cubic(x)
-    tanh = 1 - 2 * (e.value / (1 + e.value))
+    steep = a * slope
     turning = float(12 * SQRT_2_OVER_PI * CUBIC) * (a * a)
-    bracket = near_root("gelu_tanh_curvature", a, 0.0, slope * (2 - a * slope * tanh) + turning)
+    bracket = near_root(
+        "gelu_tanh_curvature", a, 0.0, slope * ((2 - steep) + 2 * (e.value / (1 + e.value)) * steep) + turning
+    )
     return e.times(bracket / square_of_one_plus(e.value))
 
 
