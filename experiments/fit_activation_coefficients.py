@@ -104,7 +104,7 @@ ROOTS = {
     "gelu_slope": (gelu_slope, "0.7518", "0"),
     "gelu_curvature": (lambda a: 2 - a * a, "1.4142", "0"),
     "silu_slope": (silu_slope, "1.2785", "0.25"),
-    "silu_curvature": (silu_curvature, "2.3994", "1.25"),
+    "silu_curvature": (silu_curvature, "2.3994", "1.75"),
     "gelu_tanh_slope": (tanh_slope, "0.7525", "0.375"),
     "gelu_tanh_curvature": (tanh_curvature, "1.4185", "0.75"),
     "mish_slope": (mish_slope, "-1.1924", "0.5"),

@@ -280,12 +280,11 @@ def test_all_bfloat16_are_within_one_ulp(name):
     for order, (got, truth) in enumerate(zip(halves, truths, strict=True)):
         with np.errstate(over="ignore"):
             error = np.abs(order_of(got) - order_of(truth.astype(jnp.bfloat16)))
-        normal = (np.abs(truth) >= 1.2e-38) & (np.abs(truth) < 3.38e38)
-        inputs = np.abs(x.astype(np.float64)) >= 1.2e-38
-        assert np.all(np.isfinite(got[normal])), ORDERS[order]
-        assert error[normal & inputs].max() <= 1, (
-            f"{ORDERS[order]} at {x[normal & inputs][error[normal & inputs].argmax()]}"
-        )
+        # Both ends of the range: results that are flushed or overflow, inputs whose half is flushed.
+        counted = (np.abs(truth) >= 1.2e-38) & (np.abs(truth) < 3.38e38) & (np.abs(x.astype(np.float64)) >= 4.7e-38)
+        assert np.all(np.isfinite(got[np.isfinite(truth) & (np.abs(truth) < 3.38e38)])), ORDERS[order]
+        wrong = x[counted & (error > 1)]
+        assert len(wrong) == 0, f"{ORDERS[order]} at {wrong[:5]}"
 
 
 @pytest.mark.parametrize("name", FORMULAS)

@@ -14,7 +14,8 @@ from actlab import activations
 
 VECTORS = json.loads((pathlib.Path(__file__).parent / "vectors.json").read_text())
 VECTOR_POINTS = np.array([-3, -1, -0.5, 0.5, 1, 3])
-ELEMENTWISE = [name for name in activations.names() if activations.get(name).elementwise]
+FRAMEWORK = "gelu_tanh_jax"  # 1 + tanh leaves few digits to agree on
+ELEMENTWISE = [name for name in activations.names() if activations.get(name).elementwise and name != FRAMEWORK]
 # (entry, point, slope, curvature): what the docstrings promise.
 KINKS = [
     ("relu", 0.0, 0.0, 0.0),
@@ -113,7 +114,8 @@ def test_the_framework_form_is_kept_with_its_faults():
     x = jnp.linspace(-5, 5, 101)
     np.testing.assert_array_equal(framework(x), jax.nn.gelu(x, approximate=True))
     assert jax.grad(framework)(jnp.bfloat16(-4.0)) == 0 != jax.grad(ours)(jnp.bfloat16(-4.0))
-    assert np.isnan(jax.grad(framework)(1e13)) and jax.grad(ours)(1e13) == 1
+    huge = jnp.float32(1e20)
+    assert np.isnan(jax.grad(framework)(huge)) and jax.grad(ours)(huge) == 1
 
 
 @pytest.mark.parametrize("name", ["prelu", "swish", "xielu"])
