@@ -32,6 +32,14 @@ def with_derivatives(value: Scalar, slope: Scalar, curvature: Scalar) -> Scalar:
     return function
 
 
+def floating(x: Any, name: str) -> Array:
+    """x as an array of real floating-point numbers; raises TypeError for integers, booleans and complex numbers."""
+    x = jnp.asarray(x)
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        raise TypeError(f"{name} takes real floating-point arrays, not {x.dtype}: convert with x.astype(float).")
+    return x
+
+
 def elementwise(function: Callable[..., Array]) -> Callable[..., Array]:
     """An activation of real arrays that computes in float32 at least and answers in the dtype of its input.
 
@@ -43,10 +51,7 @@ def elementwise(function: Callable[..., Array]) -> Callable[..., Array]:
 
     @functools.wraps(function)
     def applied(x: Any, **scalars: Any) -> Array:
-        x = jnp.asarray(x)
-        if not jnp.issubdtype(x.dtype, jnp.floating):
-            name = getattr(function, "__name__", "an activation")
-            raise TypeError(f"{name} takes real floating-point arrays, not {x.dtype}: convert with x.astype(float).")
+        x = floating(x, getattr(function, "__name__", "an activation"))
         wide = jnp.promote_types(x.dtype, jnp.float32)
         scalars = {key: value.astype(wide) if isinstance(value, Array) else value for key, value in scalars.items()}
         return function(x.astype(wide), **scalars).astype(x.dtype)

@@ -6,13 +6,13 @@ The right half follows from f'(-x) = 1 - f'(x).
 """
 
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from actlab.activations.derivatives import elementwise, with_derivatives
+from actlab.activations.derivatives import elementwise, floating, with_derivatives
 from actlab.activations.exponential import Decay, almost, decay, limit_of, magnitude, near_root, short, split, times
 from actlab.activations.sigmoidal import square_of_one_plus
 
@@ -176,6 +176,6 @@ def gelu_tanh(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
     return _with_gelu_tanh(x)
 
 
-def gelu_tanh_jax(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+def gelu_tanh_jax(x: Any) -> Float[Array, "*S"]:
     """gelu_tanh as jax.nn and flax.linen compute it by default: to reproduce their runs, faults included."""
-    return jax.nn.gelu(x, approximate=True)
+    return jax.nn.gelu(floating(x, "gelu_tanh_jax"), approximate=True)

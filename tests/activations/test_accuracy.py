@@ -21,7 +21,14 @@ from actlab import activations
 ORDERS = ("f", "f'", "f''")
 LIMIT = 4.0
 # Entries above 4 ULP somewhere: order of the derivative, what they reach.
-WIDER = {("gelu_tanh", 2): 5.0, ("gelu2", 0): 4.5, ("gelu2", 1): 4.5, ("gelu2", 2): 5.0}
+WIDER = {
+    ("gelu_tanh", 2): 5.0,
+    ("gelu2", 2): 4.5,
+    ("quick_gelu", 2): 5.0,
+    ("silu", 2): 4.5,
+    ("swish", 2): 4.5,
+    ("mish", 2): 6.0,
+}
 # Counted in ULP of this at least, as said above.
 FLOOR = {"xielu": 1.0, "swish(beta=1.3)": 1e-3, "quick_gelu": 1e-3, "gelu_scale(s=0.3)": 1e-3}
 
