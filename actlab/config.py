@@ -37,7 +37,9 @@ class ModelConfig:
     """The network. Every field is static: another value is another compiled program."""
 
     kind: Literal["decoder"] = field("decoder", "GPT-style causal decoder")
-    activation: str = field("gelu", "feed-forward activation, a name of actlab.activations.names()")
+    activation: str = field(
+        "gelu", "feed-forward activation, a name of actlab.activations.names(), gelu_scale(s=0.25) with parameters"
+    )
     n_layers: int = field(6, "Transformer blocks", low=1)
     d_model: int = field(384, "width of the residual stream", low=1)
     n_heads: int = field(6, "attention heads; must divide d_model", low=1)

@@ -14,5 +14,7 @@ class UserError(ValueError):
 def suggestion(name: str, valid: Iterable[str]) -> str:
     """The clause that offers the nearest valid name, else lists them all."""
     valid = sorted(valid)
-    near = difflib.get_close_matches(name.lower(), valid, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name.lower(), valid, n=3, cutoff=0.5)
+    # Two letters that changed places are likelier than one too many: gleu is gelu, not glu.
+    near.sort(key=lambda word: sorted(word) != sorted(name.lower()))
     return f"did you mean {near[0]!r}?" if near else f"valid: {', '.join(valid)}."

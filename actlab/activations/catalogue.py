@@ -1,54 +1,124 @@
-"""The catalogue: one record per activation, looked up by name."""
+"""The catalogue: activations by name. A name may carry fixed parameters: "gelu_scale(s=0.25)"."""
 
 import dataclasses
-from collections.abc import Callable
+import functools
+import inspect
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
 
-from jax import Array
-
-from actlab.activations import functions
+from actlab.activations.record import Activation
+from actlab.activations.records import RECORDS
 from actlab.errors import UserError, suggestion
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TEXT = re.compile(rf"\s*({_NAME.pattern})\s*(?:\((.*)\)\s*)?")
+_ARGUMENT = re.compile(rf"\s*({_NAME.pattern})\s*=\s*([^\s=]+)\s*")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 
-@dataclasses.dataclass(frozen=True)
-class Activation:
-    """An activation: a pure elementwise function with what is known of it.
-
-    A gated one is used as fn(x W) * (x V): `fn` is applied to the gate only (Shazeer 2020, arXiv:2002.05202).
-    """
-
-    name: str
-    fn: Callable[[Array], Array]
-    formula: str
-    source: str
-    gated: bool = False
-
-
-_RECORDS = (
-    Activation("relu", functions.relu, r"\max(0, x)", "Nair and Hinton 2010"),
-    Activation("tanh", functions.tanh, r"\tanh x", "definition"),
-    Activation("elu", functions.elu, r"x \text{ if } x > 0 \text{ else } e^x - 1", "arXiv:1511.07289"),
-    Activation("gelu", functions.gelu, r"x \Phi(x)", "arXiv:1606.08415"),
-    Activation(
-        "gelu_tanh",
-        functions.gelu_tanh,
-        r"\tfrac{x}{2}(1 + \tanh(\sqrt{2/\pi}(x + 0.044715 x^3)))",
-        "arXiv:1606.08415, section 2",
-    ),
-    Activation("silu", functions.silu, r"x \sigma(x)", "arXiv:1702.03118"),
-    Activation("swiglu", functions.silu, r"\mathrm{silu}(xW) \odot xV", "arXiv:2002.05202, equation 6", gated=True),
-    Activation("geglu", functions.gelu, r"\mathrm{gelu}(xW) \odot xV", "arXiv:2002.05202, equation 6", gated=True),
-    Activation("reglu", functions.relu, r"\mathrm{relu}(xW) \odot xV", "arXiv:2002.05202, equation 6", gated=True),
-)
-_CATALOGUE = {record.name: record for record in _RECORDS}
+_records: dict[str, Activation] = {}
+_aliases: dict[str, str] = {}
 
 
 def names() -> tuple[str, ...]:
-    """All names that `get` knows."""
-    return tuple(_CATALOGUE)
+    """The names of all records, without aliases and without parameters."""
+    return tuple(_records)
 
 
-def get(name: str) -> Activation:
-    """The record of an activation; raises UserError, with the nearest name, if there is none."""
-    if name not in _CATALOGUE:
-        raise UserError(f"config.model.activation={name!r} is no activation: {suggestion(name, names())}")
-    return _CATALOGUE[name]
+def register(record: Activation) -> Activation:
+    """Adds an activation, for example from a config file, and returns it.
+
+    A config file may be read twice: the same function under the same name is taken again.
+
+    Raises:
+        UserError: for a name that is no identifier or is taken.
+    """
+    for name in (record.name, *record.aliases):
+        if not _NAME.fullmatch(name):
+            raise UserError(f"activation name {name!r} is malformed: use letters, digits and underscores.")
+        taken = _records.get(_aliases.get(name, name))
+        if taken is not None and _place(taken) != _place(record):
+            raise UserError(f"activation name {name!r} is taken by {taken.source}: choose another.")
+    _records[record.name] = record
+    _aliases.update(dict.fromkeys(record.aliases, record.name))
+    get.cache_clear()
+    return record
+
+
+def _place(record: Activation) -> Any:
+    """Where a record's function is written."""
+    code = getattr(inspect.unwrap(record.fn), "__code__", None)
+    return (record.name, code.co_filename, code.co_firstlineno) if code else (record.name, record.fn)
+
+
+@functools.cache
+def get(text: str) -> Activation:
+    """The record of a name, of an alias, or of a name with parameters: get("celu(alpha=2)").
+
+    Parameters are set in the record's `fn`, `parameters` and `name`.
+
+    Raises:
+        UserError: for an unknown name, with the nearest, and for parameters that are malformed, missing, unknown,
+            given twice or out of their domain.
+    """
+    field = f"config.model.activation={text!r}"
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise UserError(f"{field} is malformed: write a name, or a name with parameters like 'gelu_scale(s=0.25)'.")
+    name, arguments = match.groups()
+    record = _records.get(_aliases.get(name, name))
+    if record is None:
+        raise UserError(f"{field} is no activation: {suggestion(name, [*_records, *_aliases])}")
+    return record if arguments is None else _with(record, _parse(arguments, record, field))
+
+
+def _parse(arguments: str, record: Activation, field: str) -> dict[str, float]:
+    if not record.parameters:
+        raise UserError(f"{field} has parameters, but {record.name} takes none: write {record.name!r}.")
+    example = f"{record.name}({', '.join(f'{name}={value:g}' for name, value in record.parameters.items())})"
+    values: dict[str, float] = {}
+    for argument in arguments.split(","):
+        match = _ARGUMENT.fullmatch(argument)
+        if match is None:
+            raise UserError(f"{field} is malformed at {argument.strip()!r}: write it like {example!r}.")
+        name, value = match.groups()
+        if name not in record.parameters:
+            raise UserError(f"{field}: {name!r} is no parameter: {suggestion(name, record.parameters)}")
+        if name in values:
+            raise UserError(f"{field} gives {name!r} twice: give it once.")
+        values[name] = _number(value, f"{field}: {name}={value}")
+    return values
+
+
+def _number(text: str, field: str) -> float:
+    if _NUMBER.fullmatch(text) is None and _NOT_FINITE.fullmatch(text) is None:
+        raise UserError(f"{field} is not a number: give one like 0.25.")
+    value = float(text)
+    if not math.isfinite(value):
+        raise UserError(f"{field} is not a finite number: give one.")
+    return value
+
+
+def _with(record: Activation, values: Mapping[str, float]) -> Activation:
+    parameters = {**record.parameters, **values}
+    arguments = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
+    for name, value in values.items():
+        low, high = record.domain.get(name, (-math.inf, math.inf))
+        if not low <= value <= high:
+            raise UserError(
+                f"config.model.activation: {name}={value:g} of {record.name} is out of range: "
+                f"give one from {low:g} to {high:g}."
+            )
+    return dataclasses.replace(
+        record,
+        name=f"{record.name}({arguments})",
+        fn=functools.partial(record.fn, **parameters),
+        parameters=parameters,
+        aliases=(),
+    )
+
+
+for _record in RECORDS:
+    register(_record)

@@ -130,7 +130,10 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Position-wise feed-forward layer, plain or gated on one path: down(act(up(x)) [* value(x)])."""
+    """Position-wise feed-forward layer, plain or gated on one path: down(act(up(x)) [* value_act(value(x))]).
+
+    Scalars that the activation trains are float32 parameters of this layer, `activation_<name>`, without weight decay.
+    """
 
     spec: Spec
 
@@ -140,9 +143,13 @@ class FeedForward(nn.Module):
         spec = self.spec
         activation = activations.get(spec.activation)
         pre_TF = dense(spec, spec.d_hidden, "up")(x_TD)
-        post_TF = activation.fn(pre_TF)
+        theta = {
+            name: self.param(f"activation_{name}", nn.initializers.constant(start), (), jnp.float32)
+            for name, start in activation.theta.items()
+        }
+        post_TF = activation.fn(pre_TF, **theta)
         if activation.gated:
-            post_TF = post_TF * dense(spec, spec.d_hidden, "value")(x_TD)
+            post_TF = post_TF * activation.value_fn(dense(spec, spec.d_hidden, "value")(x_TD))
         return dense(spec, spec.d_model, "down", residual_std(spec))(post_TF), _hidden_statistics(pre_TF, post_TF)
 
 

@@ -1,46 +1,24 @@
-"""The catalogue: every entry against mpmath, its autodiff slope too; names and errors."""
+"""The catalogue: records, names with parameters, registration, bad input."""
+
+import re
 
 import jax
 import jax.numpy as jnp
-import mpmath
 import numpy as np
 import pytest
 
 from actlab import activations
 from actlab.errors import UserError
 
-POINTS = (-9.5, -3.0, -1.0, -0.5, -1e-3, 1e-3, 0.5, 1.0, 3.0, 9.5)
-
-
-def _tanh_gelu(x):
-    return x / 2 * (1 + mpmath.tanh(mpmath.sqrt(2 / mpmath.pi) * (x + mpmath.mpf("0.044715") * x**3)))
-
-
-FORMULAS = {
-    "relu": lambda x: max(x, mpmath.mpf(0)),
-    "tanh": mpmath.tanh,
-    "elu": lambda x: x if x > 0 else mpmath.expm1(x),
-    "gelu": lambda x: x * mpmath.ncdf(x),
-    "gelu_tanh": _tanh_gelu,
-    "silu": lambda x: x / (1 + mpmath.exp(-x)),
+GATES = {
+    "glu": "sigmoid",
+    "bilinear": "identity",
+    "reglu": "relu",
+    "geglu": "gelu",
+    "geglu_tanh": "gelu_tanh",
+    "swiglu": "silu",
+    "drelu": "relu",
 }
-GATES = {"swiglu": "silu", "geglu": "gelu", "reglu": "relu"}
-
-
-def test_the_names_are_the_formulas_tested_here():
-    assert set(activations.names()) == set(FORMULAS) | set(GATES)
-
-
-@pytest.mark.parametrize("name", activations.names())
-def test_values_and_slopes_are_those_of_the_formula(name):
-    record, formula = activations.get(name), FORMULAS[GATES.get(name, name)]
-    x = jnp.array(POINTS, jnp.float32)
-    with mpmath.workdps(40):
-        exact = [mpmath.mpf(float(point)) for point in x]
-        values = [float(formula(point)) for point in exact]
-        slopes = [float(mpmath.diff(formula, point)) for point in exact]
-    np.testing.assert_allclose(record.fn(x), values, rtol=2e-5, atol=1e-30)
-    np.testing.assert_allclose(jax.vmap(jax.grad(record.fn))(x), slopes, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", activations.names())
@@ -48,24 +26,107 @@ def test_a_record_tells_what_it_is(name):
     record = activations.get(name)
     assert record.name == name and record.formula and record.source
     assert record.gated == (name in GATES)
-    assert record.fn(jnp.ones((2, 3), jnp.bfloat16)).dtype == jnp.bfloat16
+    x = jnp.linspace(-2, 2, 6).reshape(2, 3)
+    np.testing.assert_array_equal(record.fn(x), record.fn(x, **record.parameters, **record.theta))
 
 
-def test_exact_and_tanh_gelu_are_two_functions():
-    x = jnp.array([-2.3])
-    assert abs(activations.get("gelu").fn(x) - activations.get("gelu_tanh").fn(x)) > 1e-4
+def test_there_are_at_least_thirty():
+    assert len(activations.names()) >= 30
 
 
-def test_gelu_tanh_has_a_gradient_in_bfloat16_where_the_usual_form_is_dead():
-    slope = jax.grad(activations.get("gelu_tanh").fn)(jnp.bfloat16(-4.0))
-    assert slope != 0
-    usual = jax.grad(lambda x: jax.nn.gelu(x, approximate=True))(jnp.bfloat16(-4.0))
-    assert usual == 0
+@pytest.mark.parametrize(("gated", "gate"), GATES.items())
+def test_gated_ones_have_the_function_of_their_gate(gated, gate):
+    x = jnp.linspace(-4, 4, 33)
+    record = activations.get(gated)
+    np.testing.assert_array_equal(record.fn(x), activations.get(gate).fn(x))
+    np.testing.assert_array_equal(record.value_fn(x), jax.nn.relu(x) if gated == "drelu" else x)
 
 
 @pytest.mark.parametrize(
-    ("name", "near"), [("geglo", "'geglu'"), ("GELU", "'gelu'"), ("swish", "'swiglu'"), ("Dense", "valid: elu")]
+    ("alias", "name"),
+    [("swish_1", "silu"), ("gelu_new", "gelu_tanh"), ("hardsigmoid", "hard_sigmoid"), ("squared_relu", "relu2")],
 )
-def test_an_unknown_name_is_answered_with_the_nearest(name, near):
-    with pytest.raises(UserError, match=near):
-        activations.get(name)
+def test_an_alias_is_the_record(alias, name):
+    assert activations.get(alias) is activations.get(name) and alias not in activations.names()
+
+
+def test_parameters_ride_in_the_name():
+    record = activations.get(" gelu_scale( s = .25 ) ")
+    assert record.name == "gelu_scale(s=0.25)" and record.parameters == {"s": 0.25}
+    assert activations.get(record.name).fn(1.0) == record.fn(1.0) != activations.get("gelu_scale").fn(1.0)
+    assert activations.get("leaky_relu(slope=-2e-1)").fn(-1.0) == pytest.approx(0.2)
+    assert activations.get("celu(alpha=2)") is activations.get("celu(alpha=2)")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("geglo", "did you mean 'geglu'"),
+        ("GELU", "did you mean 'gelu'"),
+        ("gleu", "did you mean 'gelu'"),
+        ("Dense", "valid: bilinear"),
+        ("", "malformed"),
+        ("gelu_scale(s=0.3", "malformed"),
+        ("gelu_scale(s=0.3)x", "malformed"),
+        ("gelu_scale()", "malformed at ''"),
+        ("gelu_scale(s)", "malformed at 's'"),
+        ("gelu_scale(s=)", "malformed at 's='"),
+        ("gelu_scale(0.3)", "malformed at '0.3'"),
+        ("gelu_scale(s=1,)", "malformed at ''"),
+        ("gelu_scale(t=1)", "'t' is no parameter: valid: s"),
+        ("gelu_scale(s=1, s=1)", "gives 's' twice"),
+        ("gelu_scale(s=one)", "not a number"),
+        ("gelu_scale(s=1_0)", "not a number"),
+        ("gelu_scale(s=٣)", "not a number"),
+        ("gelu_scale(s=exit())", "not a number"),
+        ("gelu_scale(s=nan)", "not a finite number"),
+        ("gelu_scale(s=1e999)", "not a finite number"),
+        ("gelu_scale(s=-0.1)", "out of range"),
+        ("celu(alpha=0)", "out of range"),
+        ("gelu(s=1)", "gelu takes none"),
+        ("swish(beta=2)", "swish takes none"),
+    ],
+)
+def test_a_wrong_name_gets_one_sentence(text, answer):
+    with pytest.raises(UserError, match=re.escape(answer)) as error:
+        activations.get(text)
+    assert "\n" not in str(error.value) and "config.model.activation" in str(error.value)
+
+
+@pytest.mark.parametrize("name", activations.names())
+@pytest.mark.parametrize("wrong", [jnp.ones(3, jnp.int32), jnp.ones(3, jnp.complex64), jnp.ones(3, bool)])
+def test_integers_and_complex_numbers_are_refused(name, wrong):
+    with pytest.raises(TypeError, match=f"takes real floating-point arrays, not {wrong.dtype}"):
+        activations.get(name).fn(wrong)
+
+
+@pytest.fixture
+def own():
+    """A user's activation, removed after the test."""
+    from actlab.activations import catalogue
+
+    @activations.elementwise
+    def bent(x, slope: float = 0.5):
+        return x + slope * jnp.abs(x)
+
+    record = activations.Activation("bent", bent, r"x + a |x|", "me", aliases=("benty",), parameters={"slope": 0.5})
+    yield record
+    catalogue._records.pop("bent", None)
+    catalogue._aliases.pop("benty", None)
+    catalogue.get.cache_clear()
+
+
+def test_a_user_registers_their_own(own):
+    assert activations.register(own) is own and "bent" in activations.names()
+    assert activations.get("benty(slope=2)").fn(-1.0) == 1
+    activations.register(own)  # a config file that is read twice
+
+
+def test_a_taken_or_malformed_name_is_refused(own):
+    make = lambda name, aliases=(): activations.Activation(name, own.fn, "x", "me", aliases=aliases)  # noqa: E731
+    for record in (make("gelu"), make("bent", ("gelu_new",)), make("swish_1")):
+        with pytest.raises(UserError, match="is taken by"):
+            activations.register(record)
+    with pytest.raises(UserError, match="malformed"):
+        activations.register(make("a(b)"))
+    assert activations.get("gelu").fn is not own.fn

@@ -132,6 +132,27 @@ def test_arrays_of_one_name_and_shape_start_equal_whatever_the_activation(tiny):
                 np.testing.assert_array_equal(leaf, theirs[path], err_msg=f"{name} {path}")
 
 
+@pytest.mark.parametrize(("name", "scalars"), [("swish", {"beta": 1.0}), ("prelu", {"slope": 0.25}), ("gelu", {})])
+def test_scalars_of_an_activation_are_float32_parameters_that_learn(tiny, name, scalars):
+    model, params, tokens = build(tiny, {"model.activation": name})
+    layer = params["block_1"]["feed_forward"]
+    found = {key.removeprefix("activation_"): leaf for key, leaf in layer.items() if key.startswith("activation_")}
+    assert {key: float(leaf) for key, leaf in found.items()} == scalars
+    assert all(leaf.shape == () and leaf.dtype == jnp.float32 for leaf in found.values())
+    slopes = jax.grad(lambda p: jnp.square(model.apply(p, tokens)[0]).mean())(params)["block_1"]["feed_forward"]
+    assert all(slopes[f"activation_{key}"] != 0 for key in found)
+
+
+def test_a_name_with_parameters_builds_its_own_function(tiny):
+    logits = {}
+    for name in ("relu", "gelu_scale(s=0)", "gelu_scale(s=0.5)", "drelu", "reglu"):
+        model, params, tokens = build(tiny, {"model.activation": name})
+        logits[name] = np.asarray(model.apply(params, tokens)[0])
+    np.testing.assert_array_equal(logits["relu"], logits["gelu_scale(s=0)"])
+    assert not np.allclose(logits["relu"], logits["gelu_scale(s=0.5)"], atol=1e-7)
+    assert not np.allclose(logits["reglu"], logits["drelu"], atol=1e-7)
+
+
 @pytest.mark.parametrize(("d_ff", "d_hidden"), [(1536, 1024), (3072, 2048), (512, 344), (8, 8)])
 def test_gated_width_is_two_thirds_in_multiples_of_eight_with_the_mismatch_told(tiny, d_ff, d_hidden):
     costs = models.costs(models.build(replace(tiny, **{"model.activation": "swiglu", "model.d_ff": d_ff}).model))

@@ -1,0 +1,32 @@
+"""polynorm: the one activation that looks at a whole vector."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from actlab.activations.derivatives import elementwise
+
+POLYNORM_THETA = {"w0": 1 / 3, "w1": 1 / 3, "w2": 1 / 3, "bias": 0.0}
+
+
+def _normalised(v: Array) -> Array:
+    mean = jnp.mean(jnp.square(v), axis=-1, keepdims=True)
+    return v * jax.lax.rsqrt(jnp.where(mean > 0, mean, 1))
+
+
+@elementwise
+def polynorm(
+    x: Float[Array, "*S F"],
+    w0: Float[Array, ""] | float = POLYNORM_THETA["w0"],
+    w1: Float[Array, ""] | float = POLYNORM_THETA["w1"],
+    w2: Float[Array, ""] | float = POLYNORM_THETA["w2"],
+    bias: Float[Array, ""] | float = POLYNORM_THETA["bias"],
+) -> Float[Array, "*S F"]:
+    """w0 n(x^3) + w1 n(x^2) + w2 n(x) + bias, n(v) = v / rms(v) over the last axis; a vector of zeros gives the bias.
+
+    Zhuo et al. 2024, arXiv:2411.03884, equation 6, without their epsilon, which makes tiny vectors vanish.
+    """
+    # n(v) has degree 0: scaled by a constant power of two, x^3 neither overflows nor underflows to 0.
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
+    x = x / jnp.where(largest > 0, largest, 1)
+    return w0 * _normalised(x**3) + w1 * _normalised(jnp.square(x)) + w2 * _normalised(x) + bias

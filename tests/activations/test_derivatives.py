@@ -1,0 +1,159 @@
+"""Derivatives: modes of autodiff against each other, closed forms' vectors, symmetries, conventions at kinks."""
+
+import json
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actlab import activations
+
+VECTORS = json.loads((pathlib.Path(__file__).parent / "vectors.json").read_text())
+VECTOR_POINTS = np.array([-3, -1, -0.5, 0.5, 1, 3])
+FRAMEWORK = "gelu_tanh_jax"  # 1 + tanh leaves few digits to agree on
+ELEMENTWISE = [name for name in activations.names() if activations.get(name).elementwise and name != FRAMEWORK]
+# (entry, point, slope, curvature): what the docstrings promise.
+KINKS = [
+    ("relu", 0.0, 0.0, 0.0),
+    ("leaky_relu(slope=0.2)", 0.0, 0.2, 0.0),
+    ("prelu", 0.0, 0.25, 0.0),
+    ("relu6", 0.0, 0.0, 0.0),
+    ("relu6", 6.0, 0.0, 0.0),
+    ("relu2", 0.0, 0.0, 0.0),
+    ("leaky_relu2", 0.0, 0.0, 0.5),
+    ("hard_tanh", -1.0, 0.0, 0.0),
+    ("hard_tanh", 1.0, 0.0, 0.0),
+    ("hard_sigmoid", -3.0, 0.0, 0.0),
+    ("hard_sigmoid", 3.0, 0.0, 0.0),
+    ("hard_swish", -3.0, 0.0, 0.0),
+    ("hard_swish", 3.0, 1.0, 0.0),
+    ("penalized_tanh", 0.0, 0.25, 0.0),
+    ("softsign", 0.0, 1.0, 0.0),
+    ("elu(alpha=0.5)", 0.0, 0.5, 0.5),
+    ("celu(alpha=2)", 0.0, 1.0, 0.5),
+    ("selu", 0.0, 1.7580993408473766, 1.7580993408473766),
+    ("xielu", 0.0, 0.5, 0.8),
+    ("gelu_scale(s=0)", 0.0, 0.0, 0.0),
+]
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_reference_vectors_in_float64(name):
+    with jax.enable_x64(True):
+        f = activations.get(name).fn
+        x = jnp.array(VECTOR_POINTS, jnp.float64)
+        for key, function in (("f", f), ("f'", jax.grad(f)), ("f''", jax.grad(jax.grad(f)))):
+            np.testing.assert_allclose(jax.vmap(function)(x), VECTORS[name][key], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_all_modes_of_autodiff_agree(name):
+    f = activations.get(name).fn
+    x = jnp.array([-15.3, -4.1, -1.7, -0.6, -0.01, 0.02, 0.9, 2.2, 7.5], jnp.float32)
+    forward = lambda f: lambda x: jax.jvp(f, (x,), (jnp.ones_like(x),))[1]  # noqa: E731
+    reverse = lambda f: lambda x: jax.vjp(f, x)[1](jnp.ones_like(x))[0]  # noqa: E731
+    slopes = [jax.jit(mode(f))(x) for mode in (forward, reverse)] + [jax.vmap(jax.grad(f))(x)]
+    slopes.append(jax.grad(lambda x: jax.vmap(f)(x).sum())(x))
+    curvatures = [jax.jit(outer(inner(f)))(x) for outer in (forward, reverse) for inner in (forward, reverse)]
+    curvatures.append(jax.jit(jax.vmap(jax.hessian(f)))(x))
+    for group in (slopes, curvatures):
+        for other in group[1:]:
+            np.testing.assert_allclose(other, group[0], rtol=1e-6, atol=1e-30)
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_shape_and_dtype_are_those_of_the_input(name):
+    record = activations.get(name)
+    for dtype in (jnp.float32, jnp.bfloat16, jnp.float16):
+        x = jnp.linspace(-3, 3, 6).reshape(2, 3).astype(dtype)
+        for function in (record.fn, record.value_fn, jax.grad(lambda x: record.fn(x).astype(jnp.float32).sum())):
+            assert function(x).dtype == dtype and function(x).shape == (2, 3)
+
+
+@pytest.mark.parametrize(("name", "point", "slope", "curvature"), KINKS)
+def test_conventions_at_kinks(name, point, slope, curvature):
+    f = activations.get(name).fn
+    assert jax.grad(f)(point) == pytest.approx(slope, rel=1e-6)
+    assert jax.grad(jax.grad(f))(point) == pytest.approx(curvature, rel=1e-6)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(
+    st.sampled_from(["gelu", "gelu_tanh", "quick_gelu", "silu", "hard_swish", "gelu_scale(s=0.3)"]),
+    st.floats(-50, 50, width=32),
+)
+def test_slopes_at_x_and_minus_x_add_up_to_one(name, x):
+    if name == "hard_swish" and abs(x) == 3:
+        return
+    slope = jax.grad(activations.get(name).fn)
+    assert slope(x) + slope(-x) == pytest.approx(1, abs=3e-7)
+
+
+def test_gelu_keeps_its_digits_where_jax_loses_them():
+    x = jnp.float32(-11.625)
+    with jax.enable_x64(True):
+        exact = activations.get("gelu").fn(jnp.float64(-11.625))
+    ours, theirs = activations.get("gelu").fn(x), jax.nn.gelu(x, approximate=False)
+    assert abs(float(ours) / float(exact) - 1) < 3e-7 < abs(float(theirs) / float(exact) - 1)
+
+
+def test_the_sharp_limit_of_gelu_scale_is_relu_and_the_blunt_one_half_of_x():
+    x = jnp.linspace(-3, 3, 13)
+    np.testing.assert_allclose(activations.get("gelu_scale(s=0)").fn(x), jax.nn.relu(x))
+    np.testing.assert_allclose(activations.get("gelu_scale(s=1e-12)").fn(x), jax.nn.relu(x), atol=1e-12)
+    np.testing.assert_allclose(activations.get("gelu_scale(s=1e9)").fn(x), x / 2, rtol=1e-6)
+    assert jax.grad(jax.grad(activations.get("gelu_scale(s=0.25)").fn))(0.0) == pytest.approx(4 * 0.797884560803)
+
+
+def test_the_framework_form_is_kept_with_its_faults():
+    framework, ours = activations.get("gelu_tanh_jax").fn, activations.get("gelu_tanh").fn
+    x = jnp.linspace(-5, 5, 101)
+    np.testing.assert_array_equal(framework(x), jax.nn.gelu(x, approximate=True))
+    assert jax.grad(framework)(jnp.bfloat16(-4.0)) == 0 != jax.grad(ours)(jnp.bfloat16(-4.0))
+    huge = jnp.float32(1e20)
+    assert np.isnan(jax.grad(framework)(huge)) and jax.grad(ours)(huge) == 1
+
+
+@pytest.mark.parametrize("name", ["prelu", "swish", "xielu"])
+def test_slopes_in_trained_scalars_are_those_of_finite_differences(name):
+    record = activations.get(name)
+    x = np.array([-80.0, -3.1, -0.4, 0.3, 2.5])
+    with jax.enable_x64(True):
+        for key, start in record.theta.items():
+            f = lambda value, key=key: record.fn(jnp.array(x), **{**record.theta, key: value})  # noqa: E731
+            step = 1e-5
+            expected = (f(start + step) - f(start - step)) / (2 * step)
+            np.testing.assert_allclose(jax.jacobian(f)(jnp.array(start)), expected, rtol=1e-7, atol=1e-9)
+            mixed = jax.jacobian(lambda value, key=key: jax.vmap(jax.grad(lambda x: record.fn(x, **{key: value})))(x))
+            slope = lambda value, key=key: jax.vmap(jax.grad(lambda x: record.fn(x, **{key: value})))(x)  # noqa: E731
+            expected = (slope(start + step) - slope(start - step)) / (2 * step)
+            np.testing.assert_allclose(mixed(jnp.array(start)), expected, rtol=1e-7, atol=1e-9)
+
+
+def test_slopes_in_trained_scalars_are_finite_for_huge_inputs():
+    x = jnp.array([-3e38, -1e20, 1e20, 3e38])
+    assert np.all(np.isfinite(jax.jacobian(lambda beta: activations.get("swish").fn(x, beta=beta))(jnp.float32(1))))
+    assert np.all(np.isfinite(jax.jacobian(lambda slope: activations.get("prelu").fn(x, slope=slope))(jnp.float32(1))))
+
+
+def test_polynorm_is_its_formula_at_any_scale():
+    fn, theta = activations.get("polynorm").fn, {"w0": 0.2, "w1": -0.5, "w2": 1.5, "bias": 0.25}
+    x = np.random.default_rng(0).normal(size=(3, 7))
+    normalised = lambda v: v / np.sqrt(np.mean(v**2, axis=-1, keepdims=True))  # noqa: E731
+    expected = 0.2 * normalised(x**3) - 0.5 * normalised(x**2) + 1.5 * normalised(x) + 0.25
+    for scale in (1e-30, 1.0, 1e30):
+        np.testing.assert_allclose(fn(jnp.array(x * scale), **theta), expected, rtol=2e-6)
+    assert np.all(fn(jnp.zeros((2, 4))) == 0)
+    assert np.all(np.isfinite(jax.grad(lambda x: fn(x).sum())(jnp.zeros((2, 4)))))
+
+
+def test_polynorm_has_the_slope_of_finite_differences():
+    fn = activations.get("polynorm").fn
+    with jax.enable_x64(True):
+        x = jnp.array(np.random.default_rng(1).normal(size=5))
+        expected = np.stack([(fn(x + step) - fn(x - step)) / 2e-6 for step in 1e-6 * np.eye(5)], axis=-1)
+        np.testing.assert_allclose(jax.jacobian(fn)(x), expected, rtol=1e-6, atol=1e-8)
