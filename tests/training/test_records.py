@@ -83,3 +83,5 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path, tiny, place):
 def test_fields_that_are_still_open_are_no_difference(workdir, tiny):
     still_open = {"model.vocab_size": None, "model.d_ff": None, "data.name": "auto"}
     Workdir(workdir.path).check(config_lib.replace(tiny, **still_open))
+    with pytest.raises(UserError, match="config.model.norm"):
+        Workdir(workdir.path).check(config_lib.replace(tiny, **still_open, **{"model.norm": "rmsnorm"}))
