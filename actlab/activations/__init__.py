@@ -8,6 +8,7 @@ exceptions are the zeros of xielu, swish and functions of a scaled argument, whe
 
 from actlab.activations.catalogue import get, names, register
 from actlab.activations.derivatives import elementwise, with_derivatives
+from actlab.activations.moments import Moments, moments
 from actlab.activations.record import Activation
 
-__all__ = ["Activation", "elementwise", "get", "names", "register", "with_derivatives"]
+__all__ = ["Activation", "Moments", "elementwise", "get", "moments", "names", "register", "with_derivatives"]
