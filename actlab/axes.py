@@ -47,7 +47,7 @@ def parse(sweep: Any, entries: Entries) -> tuple[Axis, ...]:
     return axes
 
 
-def _axis(key: str, values: Any, entries: Entries) -> Axis:
+def _axis(key: Any, values: Any, entries: Entries) -> Axis:
     where = f"config.sweep[{key!r}]"
     if not isinstance(key, str):
         raise UserError(f"{where} names no field: give the path of one as text, as 'seed'.")

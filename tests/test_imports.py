@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "data": {"errors", "command"},
     "models": {"activations", "config", "errors"},
     "training": {"activations", "config", "data", "errors", "models"},
-    "studies": {"activations", "config", "data", "errors", "models", "training"},
+    "studies": {"activations", "axes", "config", "data", "errors", "models", "training"},
     "sample": {"command", "errors", "studies", "training"},
     "bench": {"command", "config", "errors", "models", "training"},
     "main": {"command", "config", "errors", "studies", "training"},
