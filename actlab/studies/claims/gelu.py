@@ -1,0 +1,31 @@
+"""GELU in closed form by scipy, and the numbers that several claims need."""
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from scipy import optimize, special
+
+from actlab.studies.claims import curves
+
+Numbers = Float[np.ndarray, "*S"]
+
+
+def Phi(z: ArrayLike) -> Numbers:  # noqa: N802 - the symbol
+    """Distribution function of N(0, 1)."""
+    return np.asarray(special.ndtr(np.asarray(z, np.float64)))
+
+
+def phi(z: ArrayLike) -> Numbers:
+    """Density of N(0, 1)."""
+    return np.exp(-(np.asarray(z, np.float64) ** 2) / 2) / np.sqrt(2 * np.pi)
+
+
+def turning_point(name: str = "gelu") -> float:
+    """The z in (-3, 0) where the slope is 0: left of it the function falls as z rises."""
+    return float(optimize.brentq(lambda z: float(curves.slope(name, z)), -3.0, 0.0, xtol=1e-14))
+
+
+def mean_under(mu: float, sigma: float) -> float:
+    """E[GELU(z)], z ~ N(mu, sigma^2): mu Phi(r) + sigma^2 / sqrt(1 + sigma^2) phi(r), r = mu / sqrt(1 + sigma^2)."""
+    width = np.sqrt(1 + sigma**2)
+    return float(mu * Phi(mu / width) + sigma**2 / width * phi(mu / width))
