@@ -30,5 +30,5 @@ def static_cost(fn: Callable[[Array], Array], *, backward: bool = False) -> Stat
     """
     x = jax.device_put(jnp.zeros((N_ELEMENTS,), jnp.float32), jax.devices("cpu")[0])
     program = jax.jit(lambda x, dy: jax.vjp(fn, x)[1](dy) if backward else fn(x))
-    counts = program.lower(x, x).compile().cost_analysis()
+    counts = program.lower(x, x).compile().cost_analysis() or {}
     return StaticCost(counts.get("flops", 0.0) / N_ELEMENTS, counts.get("transcendentals", 0.0) / N_ELEMENTS)

@@ -1,7 +1,6 @@
 """How much a model's loss depends on its learning rate."""
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 
@@ -21,7 +20,7 @@ def lr_sensitivity(losses: ArrayLike, initial_loss: float) -> float:
 
     Source: arXiv:2309.14322.
     """
-    grid: Float[np.ndarray, "n"] = np.asarray(losses, np.float64)
+    grid = np.asarray(losses, np.float64)
     if grid.ndim != 1 or grid.size == 0:
         raise ValueError(f"losses has shape {grid.shape}: give a list of one loss per learning rate.")
     if np.any(grid == -np.inf):

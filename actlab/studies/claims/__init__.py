@@ -1,5 +1,6 @@
 """The 110 claims of three texts on activations, each with a check that finds its verdict when it is called."""
 
+import itertools
 import pathlib
 
 from actlab.errors import UserError, suggestion
@@ -36,11 +37,13 @@ CLAIMS = collect(
 
 
 def get(id: str) -> Claim:
-    """The claim with an id such as A20; raises UserError for an unknown one, with the nearest."""
+    """The claim with an id such as A20, in either case; raises UserError for an unknown one."""
     for claim in CLAIMS:
         if claim.id == id.upper():
             return claim
-    raise UserError(f"--id={id} is no claim: {suggestion(id.upper(), (claim.id for claim in CLAIMS))}")
+    texts = itertools.groupby((claim.id for claim in CLAIMS), key=lambda id: id[0])
+    ranges = ", ".join(f"{first} to {last}" for first, *_, last in (tuple(ids) for _, ids in texts))
+    raise UserError(f"--id={id} is no claim: give one of {ranges}.")
 
 
 def select(*, text: str | None = None, kind: str | None = None) -> tuple[Claim, ...]:

@@ -39,7 +39,8 @@ def judge(row: Row) -> Finding:
     """True if every cell is right, else false, with all cells as evidence."""
     wrong = sum(not cell.right for cell in row.values())
     listed = ", ".join(f"{name} = {cell}" for name, cell in row.items())
-    return Finding(graded(wrong == 0), f"{wrong} of {len(row)} numbers wrong: {listed}.")
+    count = f"{wrong} of {len(row)} numbers wrong: " if len(row) > 1 else ""
+    return Finding(graded(wrong == 0), f"{count}{listed}.")
 
 
 def judge_leniently(row: Row) -> Finding:

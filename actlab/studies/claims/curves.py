@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from actlab import activations
 
 # Every shape compiles each operation anew, so arrays are padded to one of these.
-_SIZES = (64, 2048, 2**17)
+_SIZES = (2048, 2**17)
 _PANELS, _NODES, _REACH = 50, 20, 12.0  # phi(12) is 2e-32
 
 Numbers = Float[np.ndarray, "*S"]
@@ -32,7 +32,9 @@ def curvature(name: str, z: ArrayLike) -> Numbers:
     return _evaluate(_derivative(_derivative(activations.get(name).fn)), z)
 
 
-def mean(function: Callable[[Numbers], Numbers], scale: float = 1.0, low: float = -_REACH, high: float = _REACH) -> float:
+def mean(
+    function: Callable[[Numbers], Numbers], scale: float = 1.0, low: float = -_REACH, high: float = _REACH
+) -> float:
     """E[function(scale Z); low < Z < high], Z ~ N(0, 1), by Gauss-Legendre panels on both sides of 0.
 
     Good to about 1e-12 for functions that are smooth but for a kink at 0.
@@ -46,11 +48,11 @@ def mean(function: Callable[[Numbers], Numbers], scale: float = 1.0, low: float 
     return float(np.sum((half * weights).reshape(-1) * density * function(scale * z)))
 
 
-def silent_below(name: str) -> float:
-    """The largest negative z at and below which the gradient that autodiff returns in bfloat16 is exactly 0, to -100."""
+def silent_below(fn: Callable[[jax.Array], jax.Array]) -> float:
+    """The largest z at and below which autodiff's gradient in bfloat16 is exactly 0; -inf if none is, to -100."""
     z = np.arange(0x8001, 0xC2C8, dtype=np.uint16).view(jnp.bfloat16)  # -1e-40 down to -99.5
     with jax.default_device(jax.devices("cpu")[0]):
-        gradient = np.asarray(_derivative(activations.get(name).fn)(jnp.asarray(z))).astype(np.float32)
+        gradient = np.asarray(_derivative(fn)(jnp.asarray(z))).astype(np.float32)
     alive = np.flatnonzero(gradient)
     return float(z[alive[-1] + 1]) if alive.size and alive[-1] + 1 < z.size else -np.inf
 

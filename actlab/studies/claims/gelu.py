@@ -1,5 +1,9 @@
 """GELU in closed form by scipy, and the numbers that several claims need."""
 
+import functools
+from collections.abc import Callable
+
+import jax
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
@@ -8,6 +12,8 @@ from scipy import optimize, special
 from actlab.studies.claims import curves
 
 Numbers = Float[np.ndarray, "*S"]
+# As jax.nn writes it, where 1 + tanh cancels.
+jax_tanh_form = functools.partial(jax.nn.gelu, approximate=True)
 
 
 def Phi(z: ArrayLike) -> Numbers:  # noqa: N802 - the symbol
@@ -20,9 +26,19 @@ def phi(z: ArrayLike) -> Numbers:
     return np.exp(-(np.asarray(z, np.float64) ** 2) / 2) / np.sqrt(2 * np.pi)
 
 
+def root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function that changes sign between low and high is 0, by Brent's method."""
+    return float(optimize.root_scalar(function, bracket=(low, high), method="brentq", xtol=1e-14).root)
+
+
 def turning_point(name: str = "gelu") -> float:
     """The z in (-3, 0) where the slope is 0: left of it the function falls as z rises."""
-    return float(optimize.brentq(lambda z: float(curves.slope(name, z)), -3.0, 0.0, xtol=1e-14))
+    return root(lambda z: float(curves.slope(name, z)), -3.0, 0.0)
+
+
+def steepest_fall(name: str = "gelu") -> float:
+    """The z in (-3, -1) where the slope is least."""
+    return root(lambda z: float(curves.curvature(name, z)), -3.0, -1.0)
 
 
 def mean_under(mu: float, sigma: float) -> float:

@@ -11,9 +11,11 @@ import numpy as np
 from actlab.activations.costs import StaticCost, static_cost
 from actlab.studies.claims import curves
 from actlab.studies.claims.claim import Finding, claim, graded
+from actlab.studies.claims.gelu import Phi
 
 GRID = np.linspace(-6, 6, 2**17)
 CURVATURE = 1.6  # bound of |f''| of the difference: both forms have sup |f''| = sqrt(2 / pi) < 0.8
+GOLDEN = (np.sqrt(5) - 1) / 2
 TAIL = 6e-9  # bound of the difference for |z| > 6, where it is even and both forms lie between -TAIL and 0 on the left
 FORMS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "exact": functools.partial(jax.nn.gelu, approximate=False),
@@ -55,9 +57,15 @@ def approximation_error() -> Error:
 
 def roundings_that_differ(reach: float, decimals: int = 4) -> float:
     """Share of [-reach, reach] where the two forms, rounded, are different numbers."""
-    z = np.linspace(-reach, reach, 100_001)
-    exact, approximate = (np.round(curves.value(name, z), decimals) for name in ("gelu", "gelu_tanh"))
-    return float(np.mean(np.abs(exact - approximate) > 0.5 * 10.0**-decimals))
+    # Multiples of the golden ratio: an even grid would step in time with the rounding.
+    z = reach * (2 * (np.arange(2**20) * GOLDEN % 1) - 1)
+    exact, approximate = z * Phi(z), tanh_form(z)
+    return float(np.mean(np.round(exact, decimals) != np.round(approximate, decimals)))
+
+
+def tanh_form(z: np.ndarray) -> np.ndarray:
+    """z/2 (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3))), by numpy."""
+    return z / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3)))
 
 
 @functools.cache
@@ -82,9 +90,10 @@ def _expensive() -> Finding:
     share = share_of_feed_forward("exact", 768)
     counts = ", ".join(_counted(form) for form in FORMS)
     evidence = (
-        f"XLA's count for CPU per element (flops + transcendentals): {counts}. Dear beside ReLU ({ratio:.3g} times), but "
-        f"{share:.2%} of a feed-forward layer's products at d_model 768. Time depends on the backend: the JAX team "
-        "reports the exact form much slower on TPU, the paper's author the exact form slightly faster in PyTorch."
+        f"XLA's count for CPU per element (flops + transcendentals): {counts}. Dear beside ReLU ({ratio:.3g} times), "
+        f"but {share:.2%} of a feed-forward layer's products at d_model 768. Time depends on the backend: a JAX "
+        "developer reports the exact form much slower on TPU, the paper's author the exact form slightly faster in "
+        "PyTorch."
     )
     source = "computed; jax issue 4428 (remarks by jekbradbury and Hendrycks)"
     dear_alone, dear_in_layer = ratio > 10, share > 0.1
@@ -94,10 +103,12 @@ def _expensive() -> Finding:
 @claim("A11", "math", "GELU is close to z/2 (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3))).")
 def _tanh_formula() -> Finding:
     z = GRID[::64]
-    formula = z / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3)))
-    apart = max(float(np.max(np.abs(curves.value(name, z) - formula))) for name in ("gelu_tanh", "gelu_tanh_jax"))
+    apart = max(float(np.max(np.abs(curves.value(name, z) - tanh_form(z)))) for name in ("gelu_tanh", "gelu_tanh_jax"))
     bound = approximation_error().bound
-    evidence = f"It is the tanh form of the catalogue and of jax.nn within {apart:.2g}; from GELU it is at most {bound:.5g} off."
+    evidence = (
+        f"It is the tanh form of the catalogue and of jax.nn within {apart:.2g}; from GELU it is at most {bound:.5g} "
+        "off."
+    )
     return Finding(graded(apart < 1e-13 and bound < 1e-3), evidence)
 
 
@@ -106,8 +117,9 @@ def _what_frameworks_compute() -> Finding:
     jax_default = inspect.signature(jax.nn.gelu).parameters["approximate"].default
     tanh_by_default = {"PyTorch": False, "TensorFlow": False}  # cited; the jax default above is read here
     evidence = (
-        "Both default to the exact form: torch.nn.functional.gelu(approximate='none'), tf.nn.gelu(approximate=False), "
-        f"also tf.keras.activations.gelu. It is jax.nn.gelu's default (approximate={jax_default}) and keras.ops.gelu's."
+        "Both default to the exact form: torch.nn.functional.gelu(approximate='none'), "
+        "tf.nn.gelu(approximate=False), also tf.keras.activations.gelu. It is jax.nn.gelu's default "
+        f"(approximate={jax_default}) and keras.ops.gelu's."
     )
     source = "PyTorch 2.13 and TensorFlow API documentation; jax.nn.gelu's signature, read here"
     return Finding(graded(all(tanh_by_default.values()), any(tanh_by_default.values())), evidence, source)
@@ -118,9 +130,9 @@ def _four_decimals() -> Finding:
     error = approximation_error()
     shares = [roundings_that_differ(reach) for reach in (3.0, 5.0)]
     evidence = (
-        f"The largest error is {error.largest:.7g} at |z| = {error.at:.4g} (never above {error.bound:.7g}), the other "
-        f"lobe's {error.lowest:.5g} at {error.lowest_at:.5g}; rounded to 4 decimals the two differ on {shares[0]:.1%} of "
-        f"[-3, 3] and {shares[1]:.1%} of [-5, 5]."
+        f"The largest error is {error.largest:.7g} at |z| = {error.at:.4g} (never above {error.bound:.7g}), the "
+        f"other lobe's {error.lowest:.5g} at {error.lowest_at:.5g}; rounded to 4 decimals the two differ on "
+        f"{shares[0]:.2%} of [-3, 3] and {shares[1]:.2%} of [-5, 5]."
     )
     return Finding(graded(error.bound < 0.5e-4), evidence)
 
@@ -150,9 +162,9 @@ def _three_to_four_times() -> Finding:
         for d in (384, 768)
     )
     evidence = (
-        f"Operations per element relative to ReLU: exact {ratios['exact']:.3g}, tanh form {ratios['tanh form']:.3g}. XLA "
-        f"counts for CPU (flops + transcendentals) forward: {forward}; backward: {backward}. Share of the feed-forward "
-        f"products, tanh / exact: {shares}."
+        f"Operations per element relative to ReLU: exact {ratios['exact']:.3g}, tanh form {ratios['tanh form']:.3g}. "
+        f"XLA counts for CPU (flops + transcendentals) forward: {forward}; backward: {backward}. Share of the "
+        f"feed-forward products, tanh / exact: {shares}."
     )
     return Finding(graded(all(within), any(within)), evidence)
 
@@ -163,9 +175,7 @@ def _error_near_zero() -> Finding:
     error = np.abs(curves.value("gelu_tanh", near) - curves.value("gelu", near))
     far = approximation_error()
     evidence = (
-        f"Up to |z| = 0.5 it is at most {error.max():.3g}, at z = 0.1 {error[400]:.3g}; the largest, {far.largest:.4g}, "
-        f"lies at |z| = {far.at:.4g}."
+        f"Up to |z| = 0.5 it is at most {error.max():.3g}, at z = 0.1 {error[400]:.3g}; the largest, "
+        f"{far.largest:.4g}, lies at |z| = {far.at:.4g}."
     )
     return Finding(graded(10**-4.5 < float(error.max()) < 10**-3.5), evidence)
-
-

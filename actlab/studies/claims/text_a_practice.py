@@ -25,9 +25,9 @@ _A13 = cited(
     "opinion",
     "Research comparisons need the exact form; for production the approximate one is what counts.",
     Verdict.UNSUPPORTED,
-    "Nothing is offered for it. What has hurt is training with one form and serving the other; one report of such a swap "
-    "measured word error rates of 0.91% and 0.84%, equal within noise. The GELU paper itself ran its experiments with "
-    "the tanh form.",
+    "Nothing is offered for it. What has hurt is training with one form and serving the other; one report of such a "
+    "swap measured word error rates of 0.91% and 0.84%, equal within noise. The GELU paper itself ran its "
+    "experiments with the tanh form.",
     source="arXiv:1606.08415; pocket-tts issue 278; gemma_pytorch issue 33; mlx-embeddings issue 81",
     experiments=("X-7",),
 )
@@ -37,8 +37,8 @@ _A34 = cited(
     "architecture",
     "The feed-forward layer of every Transformer is W2 GELU(W1 x + b1) + b2.",
     Verdict.IMPRECISE,
-    "The form is right for GPT and BERT. The original Transformer has ReLU in that place, and gated layers have three "
-    "matrices, mostly without biases.",
+    "The form is right for GPT and BERT. The original Transformer has ReLU in that place, and gated layers have "
+    "three matrices, mostly without biases.",
     source="Vaswani et al. 2017, section 3.3; Shazeer 2020, arXiv:2002.05202, equation 6",
 )
 
@@ -54,8 +54,8 @@ def _bert_widths() -> Finding:
 def _gelu_calls() -> Finding:
     blocks, large = BERT_BASE["blocks"], BERT_LARGE["blocks"]
     evidence = (
-        f"{blocks} times, once per block; {blocks + 1} with the transform of the masked-language-model head. "
-        f"{large} blocks is BERT-large."
+        f"{blocks} times, once per block; {blocks + 1} with the transform of the masked-language-model head. {large} "
+        "blocks is BERT-large."
     )
     return Finding(graded(24 in (blocks, blocks + 1)), evidence, f"{BERT_SIZES}, run_pretraining.py:252")
 
@@ -87,8 +87,8 @@ _A39 = cited(
     "history",
     "GELU is preferred to ReLU because of dead neurons in large models.",
     Verdict.FALSE,
-    "No source says so. The GELU paper derives it as the expectation of a random 0-1 mask; BERT's paper names OpenAI's "
-    "GPT as the precedent and no other reason.",
+    "No source says so. The GELU paper derives it as the expectation of a random 0-1 mask; BERT's paper names "
+    "OpenAI's GPT as the precedent and no other reason.",
     source="arXiv:1606.08415, section 2; arXiv:1810.04805, appendix A.2",
 )
 
@@ -111,9 +111,9 @@ _A49 = cited(
 def _not_centred() -> Finding:
     gelu, relu = (curves.mean(lambda z, name=name: curves.value(name, z)) for name in ("gelu", "relu"))
     evidence = (
-        f"Under N(0, 1) the mean output is {gelu:.6g} (ReLU {relu:.6g}), so the mechanism is there; 'Bug or Feature^2' "
-        "is said to prove a negative drift of weights behind positively biased activations, GELU among them. Whether it "
-        "matters needs the experiment."
+        f"Under N(0, 1) the mean output is {gelu:.6g} (ReLU {relu:.6g}), so the mechanism is there; 'Bug or "
+        "Feature^2' is said to prove a negative drift of weights behind positively biased activations, GELU among "
+        "them. Whether it matters needs the experiment."
     )
     return Finding(Verdict.OPEN, evidence, "computed; arXiv:2605.17659, abstract", secondary=True)
 
@@ -123,8 +123,8 @@ _A55 = cited(
     "architecture",
     "In practice a batch or layer normalisation behind the activation undoes this bias.",
     Verdict.FALSE,
-    "Neither BERT nor GPT-2 normalises directly behind the feed-forward activation: it goes into the second matrix, then "
-    "the residual sum, and only then, if at all, a LayerNorm.",
+    "Neither BERT nor GPT-2 normalises directly behind the feed-forward activation: it goes into the second matrix, "
+    "then the residual sum, and only then, if at all, a LayerNorm.",
     source=f"{BERT} modeling.py, layer_norm(layer_output + attention_output); openai/gpt-2 src/model.py",
     experiments=("X-9",),
 )

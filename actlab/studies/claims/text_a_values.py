@@ -30,8 +30,8 @@ def _gate_as_chance() -> Finding:
     positive = 1 - float(Phi(0.0))
     evidence = (
         f"A N(0, 1) variable is positive with probability {positive:g} whatever z is; the gate GELU(z)/z is the "
-        f"chance that such a variable lies below z: {gate[4]:.6g} at z = 1, {gate[1]:.6g} at z = -1. "
-        "It is also the chance that z plus N(0, 1) noise is positive."
+        f"chance that such a variable lies below z: {gate[4]:.6g} at z = 1, {gate[1]:.6g} at z = -1. It is also the "
+        "chance that z plus N(0, 1) noise is positive."
     )
     return Finding(graded(np.allclose(gate, positive), np.allclose(gate, Phi(z), rtol=1e-12)), evidence)
 
@@ -64,7 +64,9 @@ def _at_minus_one() -> Finding:
 
 @claim("A08", "math", "Phi(3) is about 0.999 and GELU(3) about 3.")
 def _at_three() -> Finding:
-    return judge_leniently({"Phi(3)": Cell("0.999", float(Phi(3.0))), "GELU(3)": Cell("3", float(curves.value("gelu", 3.0)))})
+    return judge_leniently(
+        {"Phi(3)": Cell("0.999", float(Phi(3.0))), "GELU(3)": Cell("3", float(curves.value("gelu", 3.0)))}
+    )
 
 
 @claim("A09", "terminology", "A ReLU unit that gets z = -1 is dead for that input.")
@@ -146,13 +148,15 @@ def _relu_columns() -> Finding:
     z = np.array([-3.0, -1.0, 0.0, 0.5, 1.0, 3.0])
     values, slopes = curves.value("relu", z), curves.slope("relu", z)
     right = np.array_equal(values, [0, 0, 0, 0.5, 1, 3]) and np.array_equal(slopes, [0, 0, 0, 1, 1, 1])
-    evidence = f"ReLU: {_listed(values)}; autodiff's ReLU': {_listed(slopes)}. ReLU'(0) = {slopes[2]:g} is a convention."
+    evidence = (
+        f"ReLU: {_listed(values)}; autodiff's ReLU': {_listed(slopes)}. ReLU'(0) = {slopes[2]:g} is a convention."
+    )
     return Finding(graded(right), evidence)
 
 
 @claim("A41", "table", "A table of ReLU, ELU (alpha 1) and GELU at z = -3, -1, 0, 0.5, 1, 3 is right in all 18 cells.")
 def _three_functions() -> Finding:
-    # The text is not at hand: the cells are its four-decimal columns as they are quoted elsewhere, ELU's from z = 0 on z.
+    # The text is not at hand: the cells are its four-decimal columns as quoted elsewhere, ELU's from z = 0 on being z.
     columns = {
         "relu": ("0.0000", "0.0000", "0.0000", "0.5000", "1.0000", "3.0000"),
         "elu": ("-0.9502", "-0.6321", "0.0000", "0.5000", "1.0000", "3.0000"),
@@ -184,7 +188,10 @@ def _printed_output() -> Finding:
 @claim("A46", "math", "At z = -3 GELU' is 0.004: tiny, but not zero.")
 def _slope_at_minus_three() -> Finding:
     cell = Cell("0.004", float(curves.slope("gelu", -3.0)))
-    return Finding(graded(cell.right), f"GELU'(-3) = {cell}: three times as large, and negative.")
+    times = abs(cell.value) / float(cell.printed)
+    return Finding(
+        graded(cell.right), f"GELU'(-3) = {cell}: {times:.3g} times that in size, with sign {np.sign(cell.value):+g}."
+    )
 
 
 @claim("A42", "math", "ELU levels off at -alpha.")
@@ -204,7 +211,9 @@ def _gelu_vanishes() -> Finding:
 @claim("A44", "math", "ELU's negative output is without bound, which helps centring.")
 def _elu_unbounded() -> Finding:
     lowest = float(np.min(curves.value("elu", -np.logspace(-3, 6, 2001))))
-    return Finding(graded(lowest < -1e3), f"The lowest ELU (alpha 1) for z down to -1e6 is {lowest:.6g}: it is bounded by -alpha.")
+    return Finding(
+        graded(lowest < -1e3), f"The lowest ELU (alpha 1) for z down to -1e6 is {lowest:.6g}: it is bounded by -alpha."
+    )
 
 
 @claim("A48", "math", "For negative input ELU uses an exponential.")

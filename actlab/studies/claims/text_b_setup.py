@@ -15,7 +15,10 @@ MODEL = ModelConfig(n_layers=6, d_model=384, n_heads=6, context=128, vocab_size=
 @claim("B01", "architecture", "Six layers of width 384, six heads, context 128, and GPT-2's vocabulary of 50,304.")
 def _vocabulary() -> Finding:
     padded = -(-GPT2_TOKENS // 64) * 64
-    evidence = f"GPT-2's tokenizer has {GPT2_TOKENS:,} entries; {padded:,} is that rounded up to a multiple of 64, as nanoGPT does."
+    evidence = (
+        f"GPT-2's tokenizer has {GPT2_TOKENS:,} entries; {padded:,} is that rounded up to a multiple of 64, as "
+        "nanoGPT does."
+    )
     exactly, loosely = MODEL.vocab_size == GPT2_TOKENS, MODEL.vocab_size == padded
     return Finding(graded(exactly, loosely), evidence, "computed; openai/gpt-2 encoder.json; nanoGPT model.py")
 
@@ -32,8 +35,9 @@ def _parameters() -> Finding:
     biased = models.build(dataclasses.replace(MODEL, use_bias=True))
     without_tokens = models.costs(biased).non_embedding + MODEL.context * MODEL.d_model
     evidence = (
-        f"{tied:,} with tied embeddings, {untied:,} without. {CLAIMED_PARAMETERS} million fits the same network on 65 "
-        f"characters ({characters:,}, with biases), or one whose token embedding is not counted ({without_tokens:,})."
+        f"{tied:,} with tied embeddings, {untied:,} without. {CLAIMED_PARAMETERS} million fits the same network on "
+        f"65 characters ({characters:,}, with biases), or one whose token embedding is not counted "
+        f"({without_tokens:,})."
     )
     claimed = [f"{count / 1e6:.1f}" == CLAIMED_PARAMETERS for count in (tied, untied)]
     return Finding(graded(any(claimed)), evidence, "computed on actlab.models")
@@ -44,9 +48,9 @@ _B03 = cited(
     "setup",
     "The protocol is given: AdamW (0.9, 0.95), cosine, warmup unspecified, 5,000 steps, seed 1337, float32.",
     Verdict.IMPRECISE,
-    "Weight decay, batch size, gradient clipping, dropout, the lowest learning rate and the size of the evaluation are "
-    "missing, so nobody can repeat it. 6 layers, 6 heads, width 384, 5,000 steps, seed 1337 and ReLU are together the "
-    "values of a well-known character-level script (whose context is 256).",
+    "Weight decay, batch size, gradient clipping, dropout, the lowest learning rate and the size of the evaluation "
+    "are missing, so nobody can repeat it. 6 layers, 6 heads, width 384, 5,000 steps, seed 1337 and ReLU are "
+    "together the values of a well-known character-level script (whose context is 256).",
     source="karpathy/ng-video-lecture gpt.py",
 )
 
@@ -63,10 +67,12 @@ _B04 = cited(
 _B15 = cited(
     "B15",
     "interpretation",
-    "More than 90% of inactive units shows that the models learned an efficient, sparse representation of the stories' grammar.",
+    "More than 90% of inactive units shows that the models learned an efficient, sparse representation of the "
+    "stories' grammar.",
     Verdict.OPEN,
     "High sparsity appears without any grammar: T5-Base is reported with 3.0% nonzero ReLU outputs, and similarly on "
-    "random labels and inputs; another study derives up to 90% from weight drift, with accuracy falling above about 70%.",
+    "random labels and inputs; another study derives up to 90% from weight drift, with accuracy falling above about "
+    "70%.",
     source="Lazy Neuron (arXiv:2210.06313), Bug or Feature^2 (arXiv:2605.17659), abstracts",
     secondary=True,
     experiments=("X-12",),
@@ -87,9 +93,9 @@ _B19 = cited(
     "training",
     "GELU trains more stably, and is the safer choice for large language models.",
     Verdict.OPEN,
-    "There is evidence on both sides: OPT-175B went to ReLU for stability; ReLU is reported 8.2% better in perplexity "
-    "without LayerNorm; a gated ReLU is reported level with SwiGLU (28.45 against 28.48); in the GELU paper GELU and "
-    "ReLU both converged poorly at a rate of 0.01.",
+    "There is evidence on both sides: OPT-175B went to ReLU for stability; ReLU is reported 8.2% better in "
+    "perplexity without LayerNorm; a gated ReLU is reported level with SwiGLU (28.45 against 28.48); in the GELU "
+    "paper GELU and ReLU both converged poorly at a rate of 0.01.",
     source="metaseq issue 622; arXiv:2410.09637; arXiv:2406.05955; arXiv:1606.08415",
     secondary=True,
     experiments=("X-1", "X-4"),

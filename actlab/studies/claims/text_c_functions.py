@@ -1,10 +1,11 @@
 """Text C: tanh, ReLU and GELU as functions."""
 
+import jax.numpy as jnp
 import numpy as np
 
 from actlab.studies.claims import curves
 from actlab.studies.claims.claim import Finding, Verdict, claim, graded
-from actlab.studies.claims.gelu import Phi, turning_point
+from actlab.studies.claims.gelu import Phi, jax_tanh_form, steepest_fall, turning_point
 
 GRID = np.linspace(-8, 8, 2001)
 EXACT = 1e-13  # of a float64 identity
@@ -14,7 +15,9 @@ LARGE = 1e3  # a function that passes it on its way to 1e6 counts as unbounded
 @claim("C09", "math", "tanh's output lies between -1 and 1.")
 def _tanh_bounds() -> Finding:
     values = curves.value("tanh", GRID)
-    evidence = f"On [-8, 8] it runs from {values.min():.9f} to {values.max():.9f}; the ends -1 and 1 are limits, not values."
+    evidence = (
+        f"On [-8, 8] it runs from {values.min():.9f} to {values.max():.9f}; the ends -1 and 1 are limits, not values."
+    )
     return Finding(graded(bool(np.all(np.abs(values) < 1))), evidence)
 
 
@@ -23,8 +26,8 @@ def _centred() -> Finding:
     mean = curves.mean(lambda z: curves.value("tanh", z))
     slopes = {name: curves.mean(lambda z, name=name: curves.slope(name, z) ** 2) for name in ("tanh", "gelu")}
     evidence = (
-        f"Under N(0, 1) tanh's mean output is {abs(mean):.1g}, its mean squared slope {slopes['tanh']:.6g} (GELU "
-        f"{slopes['gelu']:.6g}). Whether centring helps training needs the experiment."
+        f"Under N(0, 1) tanh's mean output is 0 within {max(abs(mean), 1e-15):.0e}, its mean squared slope "
+        f"{slopes['tanh']:.6g} (GELU {slopes['gelu']:.6g}). Whether centring helps training needs the experiment."
     )
     return Finding(Verdict.OPEN, evidence)
 
@@ -47,21 +50,23 @@ def relu_descends() -> tuple[float, float]:
 @claim("C11", "math", "Backpropagation requires a differentiable activation, as tanh is.")
 def _differentiable() -> Finding:
     step = 1e-6
-    left, right = (float(curves.value("relu", side * step)) / (side * step) for side in (-1, 1))
+    left, right = abs(float(curves.value("relu", -step))) / step, float(curves.value("relu", step)) / step
     before, after = relu_descends()
     evidence = (
-        f"ReLU has slope {left:g} left of 0 and {right:g} right of it, so it is not differentiable there; yet gradient "
-        f"descent fits two ReLUs to |z|: squared error {before:.4g} before, {after:.2g} after 50 steps."
+        f"ReLU has slope {left:g} left of 0 and {right:g} right of it, so it is not differentiable there; yet "
+        f"gradient descent fits two ReLUs to |z|: squared error {before:.4g} before, {after:.2g} after 50 steps."
     )
     return Finding(graded(left == right or after > before / 2), evidence)
 
 
 @claim("C12", "math", "tanh saturates, so that gradients vanish.")
 def _tanh_saturates() -> Finding:
-    slope = float(curves.slope("tanh", 3.0))
-    silent = curves.silent_below("tanh")
-    evidence = f"tanh'(0) = 1, tanh'(3) = {slope:.6g}, tanh'(8) = {float(curves.slope('tanh', 8.0)):.3g}; autodiff in bfloat16: {_silence(silent)}."
-    return Finding(graded(slope < 0.01 and float(curves.slope("tanh", 8.0)) < 1e-6), evidence)
+    slopes = curves.slope("tanh", np.array([0.0, 3.0, 8.0]))
+    evidence = (
+        f"tanh' is {slopes[0]:g} at 0, {slopes[1]:.6g} at 3, {slopes[2]:.3g} at 8; jnp.tanh's gradient in bfloat16 "
+        f"is {_silence(curves.silent_below(jnp.tanh))}."
+    )
+    return Finding(graded(slopes[1] < 0.01 * slopes[0] and slopes[2] < 1e-6 * slopes[0]), evidence)
 
 
 def _silence(z: float) -> str:
@@ -94,10 +99,11 @@ def _stochastic() -> Finding:
 @claim("C16", "math", "By that GELU is free of dead neurons.")
 def _no_dead_neurons() -> Finding:
     slopes = curves.slope("gelu", GRID)
-    silent = curves.silent_below("gelu_tanh_jax")
+    silent = curves.silent_below(jax_tanh_form)
+    tail = np.abs(slopes[GRID <= -5]).max()
     evidence = (
-        f"There is no noise to free it; its slope is 0 at {turning_point():.6g}, negative below, {slopes[GRID <= -5].max():.2g} "
-        f"at most in size {'' if slopes.size else ''}below -5, and in bfloat16 (jax.nn's tanh form) {_silence(silent)}."
+        f"There is no noise to free it; its slope is 0 at {turning_point():.6g}, negative below, at most {tail:.2g} "
+        f"in size below -5, and in bfloat16 (jax.nn's tanh form) {_silence(silent)}."
     )
     return Finding(graded(bool(np.all(slopes > 0)) and not np.isfinite(silent)), evidence)
 
@@ -123,8 +129,8 @@ def _tanh_gradient_bounds() -> Finding:
     of_weight = float(curves.slope("tanh", 0.1 * x)) * x
     inside = bool(np.all((slopes > 0) & (slopes <= 1)))
     evidence = (
-        f"tanh' lies in (0, {slopes.max():g}]. The gradient that the text prints is that of a weight, which is multiplied by "
-        f"the input (and by what comes from above): at x = {x:g}, w = 0.1 it is {of_weight:.4g}."
+        f"tanh' lies in (0, {slopes.max():g}]. The gradient that the text prints is that of a weight, which is "
+        f"multiplied by the input (and by what comes from above): at x = {x:g}, w = 0.1 it is {of_weight:.4g}."
     )
     return Finding(graded(inside and of_weight <= 1, inside), evidence)
 
@@ -133,13 +139,13 @@ def _tanh_gradient_bounds() -> Finding:
 def _gradient_variability() -> Finding:
     variance = {name: _slope_variance(name) for name in ("gelu", "tanh")}
     ratio = variance["gelu"] / variance["tanh"]
-    slopes = curves.slope("gelu", GRID)
-    explored = None  # nothing is defined that could be measured
+    lowest = float(curves.slope("gelu", steepest_fall()))
+    explored = False  # nothing is defined that could be measured
     evidence = (
-        f"Under N(0, 1) Var f' is {variance['gelu']:.6g} for GELU and {variance['tanh']:.6g} for tanh, {ratio:.3g} times; GELU' "
-        f"runs from {slopes.min():.6g} to {slopes.max():.6g}. For exploring parameter space nothing is offered."
+        f"Under N(0, 1) Var f' is {variance['gelu']:.6g} for GELU and {variance['tanh']:.6g} for tanh, {ratio:.3g} "
+        f"times; GELU' runs from {lowest:.6g} to {1 - lowest:.6g}. For exploring parameter space nothing is offered."
     )
-    return Finding(graded(ratio > 1 and explored is not None, ratio > 1), evidence)
+    return Finding(graded(ratio > 1 and explored, ratio > 1), evidence)
 
 
 def _slope_variance(name: str) -> float:

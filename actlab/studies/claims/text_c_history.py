@@ -10,8 +10,8 @@ _C01 = cited(
     "history",
     "BERT's feed-forward layers use tanh, not GELU.",
     Verdict.FALSE,
-    "Its first release has hidden_act='gelu', passes it to the feed-forward layer, and computes it by the error function. "
-    "The paper's appendix says GELU instead of ReLU, as in OpenAI's GPT.",
+    "Its first release has hidden_act='gelu', passes it to the feed-forward layer, and computes it by the error "
+    "function. The paper's appendix says GELU instead of ReLU, as in OpenAI's GPT.",
     source=f"{MODELING}:39, :213, :265-278; arXiv:1810.04805, appendix A.2",
 )
 
@@ -26,7 +26,12 @@ _C02 = cited(
 )
 
 _C03 = cited(
-    "C03", "history", "BERT was released in 2018.", Verdict.TRUE, "The code is of 2018-10-31.", source="google-research/bert"
+    "C03",
+    "history",
+    "BERT was released in 2018.",
+    Verdict.TRUE,
+    "The code is of 2018-10-31.",
+    source="google-research/bert",
 )
 
 _C04 = cited(
@@ -34,8 +39,8 @@ _C04 = cited(
     "history",
     "BERT came before GELU was widely used and tested.",
     Verdict.FALSE,
-    "GELU was published in June 2016; Sockeye merged it for Transformers in November 2017; GPT-1's code of June 2018 has it "
-    "as default; BERT itself used it.",
+    "GELU was published in June 2016; Sockeye merged it for Transformers in November 2017; GPT-1's code of June 2018 "
+    "has it as default; BERT itself used it.",
     source="arXiv:1606.08415; awslabs/sockeye pull request 229; openai/finetune-transformer-lm train.py:348",
 )
 

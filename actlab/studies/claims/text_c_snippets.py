@@ -10,28 +10,31 @@ from actlab.studies.claims import curves
 from actlab.studies.claims.claim import Finding, claim, graded
 
 PI = 3.14159  # as the snippet has it
-Z = np.linspace(-6, 6, 2401)  # its step, 0.005, holds -1, 0 and 1
+Z = np.linspace(-6, 6, 12_001)  # its step, 0.001, holds -1, 0 and 1
 AGREES = 1e-5  # covers the snippet's short pi
 N_DRAWS, N_BATCH, N_IN, N_OUT = 4000, 5, 10, 20
 
 
 @functools.cache
-def layer_outputs() -> Float[np.ndarray, "draw unit"]:
-    """Pre-activations of PyTorch's default Linear(10, 20) on 5 standard normal inputs, newly drawn 4,000 times.
+def layer_outputs() -> dict[str, Float[np.ndarray, "draw unit"]]:
+    """Pre-activations of two layers Linear(10, 20), one for each activation, on 5 standard normal inputs they share.
 
-    Weights and biases are uniform on +-1/sqrt(10), torch.nn.Linear's default.
+    Drawn anew 4,000 times; weights and biases are uniform on +-1/sqrt(10), torch.nn.Linear's default.
     """
     rng = np.random.default_rng(0)
     bound = 1 / math.sqrt(N_IN)
     x = rng.standard_normal((N_DRAWS, N_BATCH, N_IN))
-    weights = rng.uniform(-bound, bound, (N_DRAWS, N_IN, N_OUT))
-    biases = rng.uniform(-bound, bound, (N_DRAWS, 1, N_OUT))
-    return (x @ weights + biases).reshape(N_DRAWS, -1)
+
+    def layer() -> np.ndarray:
+        weights = rng.uniform(-bound, bound, (N_DRAWS, N_IN, N_OUT))
+        return (x @ weights + rng.uniform(-bound, bound, (N_DRAWS, 1, N_OUT))).reshape(N_DRAWS, -1)
+
+    return {"tanh": layer(), "gelu": layer()}
 
 
 def width(name: str) -> Float[np.ndarray, "draw"]:
     """Largest minus least output in each draw. GELU falls left of its minimum, so that all outputs are evaluated."""
-    z = layer_outputs()
+    z = layer_outputs()[name]
     chunks = np.array_split(z.reshape(-1), 4)
     return np.ptp(np.concatenate([curves.value(name, chunk) for chunk in chunks]).reshape(z.shape), axis=1)
 
@@ -40,9 +43,11 @@ def width(name: str) -> Float[np.ndarray, "draw"]:
 def _wider_range() -> Finding:
     gelu, tanh = width("gelu"), width("tanh")
     share = float(np.mean(gelu > tanh))
+    error = math.sqrt(share * (1 - share) / N_DRAWS)
     evidence = (
-        f"Of {N_DRAWS:,} draws of that code (pre-activations of standard deviation {layer_outputs().std():.3f}) GELU's range "
-        f"is wider in {share:.1%}; mean widths: tanh {tanh.mean():.3g}, GELU {gelu.mean():.3g}."
+        f"Of {N_DRAWS:,} draws of that code (pre-activations of standard deviation "
+        f"{layer_outputs()['gelu'].std():.3f}) GELU's range is wider in {share:.1%} (standard error {error:.1%}); "
+        f"mean widths: tanh {tanh.mean():.3g}, GELU {gelu.mean():.3g}."
     )
     return Finding(graded(share > 0.95, share > 0.5), evidence)
 
@@ -68,8 +73,8 @@ def _gelu_forward() -> Finding:
     snippet, true = x * gate(z), curves.value("gelu_tanh", z)
     apart = float(np.max(np.abs(snippet - true)))
     evidence = (
-        "It multiplies the gate of x w + b with the raw x instead of x w + b: with x = 2, b = 0.1 and w in [-3, 3] it is "
-        f"off by up to {apart:.3g}."
+        "It multiplies the gate of x w + b with the raw x instead of x w + b: with x = 2, b = 0.1 and w in [-3, 3] "
+        f"it is off by up to {apart:.3g}."
     )
     return Finding(graded(apart < AGREES), evidence)
 
@@ -88,8 +93,8 @@ def _gelu_derivative() -> Finding:
     at = {z: int(np.argmin(np.abs(Z - z))) for z in (-1.0, 0.0, 1.0)}
     short_pi = math.sqrt(2 / PI) - math.sqrt(2 / math.pi)
     evidence = (
-        f"Its second term misses the factor z: off by up to {error[worst]:.4f} (at z = {Z[worst]:.3f}); at 0 it gives "
-        f"{snippet[at[0.0]]:.6f} instead of {true[at[0.0]]:.6g}, at -1 {snippet[at[-1.0]]:.4f} instead of "
+        f"Its second term misses the factor z: off by up to {error[worst]:.4f} (at z = {Z[worst]:.3f}); at 0 it "
+        f"gives {snippet[at[0.0]]:.6f} instead of {true[at[0.0]]:.6g}, at -1 {snippet[at[-1.0]]:.4f} instead of "
         f"{true[at[-1.0]]:.4f}; at 1 it is right within {error[at[1.0]]:.1g}. pi cut to 3.14159 moves sqrt(2/pi) by "
         f"{short_pi:.2g}."
     )

@@ -43,7 +43,9 @@ def settle(finding: Finding, studies: tuple[Finding, ...]) -> Finding:
     """
     if not studies:
         return finding
-    evidence = " ".join([finding.evidence, *(f"{study.source}: {study.verdict}. {study.evidence}" for study in studies)])
+    evidence = " ".join(
+        [finding.evidence, *(f"{study.source}: {study.verdict}. {study.evidence}" for study in studies)]
+    )
     source = "; ".join([finding.source, *(study.source for study in studies)])
     verdict = finding.verdict
     if verdict in _UNSETTLED:
@@ -58,7 +60,9 @@ def _entries(path: pathlib.Path) -> dict[str, Any]:
     except ValueError as error:
         raise UserError(f"{path} is not JSON ({error}): write the study's verdicts again.") from error
     if not isinstance(content, dict) or not isinstance(content.get("claims"), dict):
-        raise UserError(f'{path} has no object "claims": write {{"claims": {{"B07": {{"verdict": ..., "evidence": ...}}}}}}.')
+        raise UserError(
+            f'{path} has no object "claims": write {{"claims": {{"B07": {{"verdict": ..., "evidence": ...}}}}}}.'
+        )
     return content["claims"]
 
 
@@ -66,7 +70,9 @@ def _finding(entry: Any, study: str, field: str) -> Finding:
     if not isinstance(entry, dict) or not {"verdict", "evidence"} <= set(entry):
         raise UserError(f'{field} is {entry!r}: give "verdict" and "evidence".')
     if entry["verdict"] not in list(Verdict):
-        raise UserError(f"{field}.verdict={entry['verdict']!r} is no verdict: {suggestion(str(entry['verdict']), Verdict)}")
+        raise UserError(
+            f"{field}.verdict={entry['verdict']!r} is no verdict: {suggestion(str(entry['verdict']), Verdict)}"
+        )
     if not isinstance(entry["evidence"], str) or not entry["evidence"].strip():
         raise UserError(f"{field}.evidence={entry['evidence']!r} is no text: say what was measured.")
     return Finding(Verdict(entry["verdict"]), entry["evidence"], f"experiments/{study}")
