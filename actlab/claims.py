@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> None:
         console.print(listing.full(*claims.examine((claims.get(_ID.value),), results)[0]))
         return
     if _VERDICT.value not in (None, *claims.Verdict):
-        raise UserError(f"--verdict={_VERDICT.value} is none: {suggestion(_VERDICT.value, claims.Verdict)}")
+        raise UserError(f"--verdict={_VERDICT.value} is none: {suggestion(_VERDICT.value, map(str, claims.Verdict))}")
     rows = claims.examine(claims.select(text=_TEXT.value, kind=_KIND.value), results)
     console.print(listing.table([row for row in rows if _VERDICT.value in (None, row[1].verdict)]))
 

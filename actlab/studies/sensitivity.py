@@ -1,10 +1,12 @@
 """How much a model's loss depends on its learning rate."""
 
+from collections.abc import Sequence
+
 import numpy as np
-from numpy.typing import ArrayLike
+from jaxtyping import Array
 
 
-def lr_sensitivity(losses: ArrayLike, initial_loss: float) -> float:
+def lr_sensitivity(losses: Sequence[float | int] | np.ndarray | Array, initial_loss: float | int) -> float:
     """Learning-rate sensitivity, mean_i min(l_i, l_0) - min_i min(l_i, l_0); Wortsman et al. 2023, section 2.2.
 
     Args:
@@ -13,7 +15,7 @@ def lr_sensitivity(losses: ArrayLike, initial_loss: float) -> float:
         initial_loss: loss at initialisation l_0, in nats.
 
     Returns:
-        The sensitivity in nats, 0 where the loss does not depend on the learning rate.
+        The sensitivity in nats; 0 where the loss does not depend on the learning rate, and where every run diverged.
 
     Raises:
         ValueError: for losses that are no list of one or more real numbers, or an initial loss that is not finite.

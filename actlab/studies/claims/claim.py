@@ -5,6 +5,8 @@ import enum
 import types
 from collections.abc import Callable, Iterable
 
+import numpy as np
+
 
 class Verdict(enum.StrEnum):
     """What is known of a statement."""
@@ -64,7 +66,7 @@ def cited(
     return Claim(id, kind, statement, lambda: Finding(verdict, evidence, source, secondary), experiments)
 
 
-def graded(exactly: bool, loosely: bool = False) -> Verdict:
+def graded(exactly: bool | np.bool_, loosely: bool | np.bool_ = False) -> Verdict:
     """True if the statement holds as it is put, imprecise if a nearby reading does, else false."""
     if exactly:
         return Verdict.TRUE

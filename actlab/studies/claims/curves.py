@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from actlab import activations
 
@@ -17,17 +16,17 @@ _PANELS, _NODES, _REACH = 50, 20, 12.0  # phi(12) is 2e-32
 Numbers = Float[np.ndarray, "*S"]
 
 
-def value(name: str, z: ArrayLike) -> Numbers:
+def value(name: str, z: Numbers | float) -> Numbers:
     """f(z) of a catalogue entry."""
     return _evaluate(activations.get(name).fn, z)
 
 
-def slope(name: str, z: ArrayLike) -> Numbers:
+def slope(name: str, z: Numbers | float) -> Numbers:
     """f'(z), by autodiff."""
     return _evaluate(_derivative(activations.get(name).fn), z)
 
 
-def curvature(name: str, z: ArrayLike) -> Numbers:
+def curvature(name: str, z: Numbers | float) -> Numbers:
     """f''(z), by autodiff; the Dirac at a kink is left out."""
     return _evaluate(_derivative(_derivative(activations.get(name).fn)), z)
 
@@ -61,7 +60,7 @@ def _derivative(fn: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], j
     return lambda x: jax.jvp(fn, (x,), (jnp.ones_like(x),))[1]
 
 
-def _evaluate(fn: Callable[[jax.Array], jax.Array], z: ArrayLike) -> Numbers:
+def _evaluate(fn: Callable[[jax.Array], jax.Array], z: Numbers | float) -> Numbers:
     z = np.asarray(z, np.float64)
     flat = z.reshape(-1)
     size = next(size for size in _SIZES if flat.size <= size)

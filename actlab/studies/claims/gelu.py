@@ -6,7 +6,6 @@ from collections.abc import Callable
 import jax
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from actlab.studies.claims import curves
@@ -16,14 +15,14 @@ Numbers = Float[np.ndarray, "*S"]
 jax_tanh_form = functools.partial(jax.nn.gelu, approximate=True)
 
 
-def Phi(z: ArrayLike) -> Numbers:  # noqa: N802 - the symbol
+def Phi(z: Numbers | float) -> Numbers:  # noqa: N802 - the symbol
     """Distribution function of N(0, 1)."""
     return np.asarray(special.ndtr(np.asarray(z, np.float64)))
 
 
-def phi(z: ArrayLike) -> Numbers:
+def phi(z: Numbers | float) -> Numbers:
     """Density of N(0, 1)."""
-    return np.exp(-(np.asarray(z, np.float64) ** 2) / 2) / np.sqrt(2 * np.pi)
+    return np.asarray(np.exp(-(np.asarray(z, np.float64) ** 2) / 2) / np.sqrt(2 * np.pi))
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:

@@ -147,7 +147,7 @@ def _only_at_extreme_precision() -> Finding:
         f"Relative error {relative[0]:.1%} at z = -3, {relative[1]:.1%} at -4, {relative[2]:.1%} at -5, all above "
         f"bfloat16's {coarsest:.1%}; the derivative is off by up to {error.slope:.4g}, at |z| = {error.slope_at:.5g}."
     )
-    return Finding(graded(bool(np.all(np.abs(relative) < coarsest))), evidence)
+    return Finding(graded(np.all(np.abs(relative) < coarsest)), evidence)
 
 
 @claim("A50", "cost", "GELU takes about 3 to 4 times the FLOPs of max(0, z).", experiments=("X-8",))

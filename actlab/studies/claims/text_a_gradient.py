@@ -22,7 +22,7 @@ def _positive_right_of() -> Finding:
     right = curves.slope("gelu", np.linspace(turn + 1e-6, 8, 2001))
     left = curves.slope("gelu", np.linspace(-8, turn - 1e-6, 2001))
     evidence = f"GELU' is 0 at z = {turn:.12g}, negative left of it and positive right of it."
-    return Finding(graded(abs(turn + 0.75) < 0.005 and bool(np.all(right > 0)) and bool(np.all(left < 0))), evidence)
+    return Finding(graded(abs(turn + 0.75) < 0.005 and np.all(right > 0) and np.all(left < 0)), evidence)
 
 
 def zeros_of_slope(name: str = "gelu") -> np.ndarray:

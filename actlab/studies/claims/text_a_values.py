@@ -203,7 +203,7 @@ def _elu_saturates() -> Finding:
 @claim("A43", "math", "GELU goes to 0 as z goes to minus infinity.")
 def _gelu_vanishes() -> Finding:
     outputs = np.abs(curves.value("gelu", np.array([-5.0, -10.0, -20.0, -30.0])))
-    shrinking = bool(np.all(np.diff(outputs) < 0)) and outputs[-1] < 1e-100
+    shrinking = np.all(np.diff(outputs) < 0) and outputs[-1] < 1e-100
     evidence = f"|GELU| is {', '.join(f'{output:.4g}' for output in outputs)} at z = -5, -10, -20, -30."
     return Finding(graded(shrinking), evidence)
 

@@ -18,7 +18,7 @@ def _tanh_bounds() -> Finding:
     evidence = (
         f"On [-8, 8] it runs from {values.min():.9f} to {values.max():.9f}; the ends -1 and 1 are limits, not values."
     )
-    return Finding(graded(bool(np.all(np.abs(values) < 1))), evidence)
+    return Finding(graded(np.all(np.abs(values) < 1)), evidence)
 
 
 @claim("C10", "empirical", "Being centred on 0, tanh can help the gradient flow.", experiments=("X-13",))
@@ -105,7 +105,7 @@ def _no_dead_neurons() -> Finding:
         f"There is no noise to free it; its slope is 0 at {turning_point():.6g}, negative below, at most {tail:.2g} "
         f"in size below -5, and in bfloat16 (jax.nn's tanh form) {_silence(silent)}."
     )
-    return Finding(graded(bool(np.all(slopes > 0)) and not np.isfinite(silent)), evidence)
+    return Finding(graded(np.all(slopes > 0) and not np.isfinite(silent)), evidence)
 
 
 @claim("C17", "math", "GELU is its input times a cumulative normal distribution.")
@@ -127,7 +127,7 @@ def _tanh_gradient_bounds() -> Finding:
     slopes = curves.slope("tanh", GRID)
     x = 3.0
     of_weight = float(curves.slope("tanh", 0.1 * x)) * x
-    inside = bool(np.all((slopes > 0) & (slopes <= 1)))
+    inside = np.all((slopes > 0) & (slopes <= 1))
     evidence = (
         f"tanh' lies in (0, {slopes.max():g}]. The gradient that the text prints is that of a weight, which is "
         f"multiplied by the input (and by what comes from above): at x = {x:g}, w = 0.1 it is {of_weight:.4g}."

@@ -71,7 +71,7 @@ def _finding(entry: Any, study: str, field: str) -> Finding:
         raise UserError(f'{field} is {entry!r}: give "verdict" and "evidence".')
     if entry["verdict"] not in list(Verdict):
         raise UserError(
-            f"{field}.verdict={entry['verdict']!r} is no verdict: {suggestion(str(entry['verdict']), Verdict)}"
+            f"{field}.verdict={entry['verdict']!r} is no verdict: {suggestion(str(entry['verdict']), map(str, Verdict))}"
         )
     if not isinstance(entry["evidence"], str) or not entry["evidence"].strip():
         raise UserError(f"{field}.evidence={entry['evidence']!r} is no text: say what was measured.")
