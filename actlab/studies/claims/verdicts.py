@@ -70,9 +70,8 @@ def _finding(entry: Any, study: str, field: str) -> Finding:
     if not isinstance(entry, dict) or not {"verdict", "evidence"} <= set(entry):
         raise UserError(f'{field} is {entry!r}: give "verdict" and "evidence".')
     if entry["verdict"] not in list(Verdict):
-        raise UserError(
-            f"{field}.verdict={entry['verdict']!r} is no verdict: {suggestion(str(entry['verdict']), map(str, Verdict))}"
-        )
+        nearest = suggestion(str(entry["verdict"]), map(str, Verdict))
+        raise UserError(f"{field}.verdict={entry['verdict']!r} is no verdict: {nearest}")
     if not isinstance(entry["evidence"], str) or not entry["evidence"].strip():
         raise UserError(f"{field}.evidence={entry['evidence']!r} is no text: say what was measured.")
     return Finding(Verdict(entry["verdict"]), entry["evidence"], f"experiments/{study}")
