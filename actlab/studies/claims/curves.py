@@ -31,16 +31,13 @@ def curvature(name: str, z: Numbers | float) -> Numbers:
     return _evaluate(_derivative(_derivative(activations.get(name).fn)), z)
 
 
-def mean(
-    function: Callable[[Numbers], Numbers], scale: float = 1.0, low: float = -_REACH, high: float = _REACH
-) -> float:
-    """E[function(scale Z); low < Z < high], Z ~ N(0, 1), by Gauss-Legendre panels on both sides of 0.
+def mean(function: Callable[[Numbers], Numbers], scale: float = 1.0, *, negative: bool = False) -> float:
+    """E[function(scale Z)], Z ~ N(0, 1), by Gauss-Legendre panels; with `negative` over Z < 0 alone.
 
-    Good to about 1e-12 for functions that are smooth but for a kink at 0.
+    Good to about 1e-12 for functions that are smooth but for a kink at 0, where two panels meet.
     """
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    edges = np.union1d(np.linspace(low, high, _PANELS + 1), [0.0])
-    edges = edges[(edges >= low) & (edges <= high)]
+    edges = np.linspace(-_REACH, 0.0 if negative else _REACH, _PANELS + 1)
     half = np.diff(edges)[:, None] / 2
     z = (edges[:-1, None] + half * (1 + nodes)).reshape(-1)
     density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)

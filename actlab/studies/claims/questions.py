@@ -110,15 +110,15 @@ def slower() -> str:
     least, stuck, far = curves.slope("gelu", np.array([fall, -1.5, -4.0]))
     return (
         f"The premise fails: GELU' is negative below {turn:.12g}, least ({least:.6g}) at {fall:.5g}. Slower, then: "
-        f"(a) a unit at z = -1.5 that should turn on gets a slope of {stuck:.4g} and is pushed down, where ReLU does "
-        f"nothing; {float(Phi(turn)):.1%} of N(0, 1) lies there. (b) Plateaus: slope 0 at the turn, {abs(far):.2g} "
-        f"in size at -4, exactly 0 in bfloat16 at and below {curves.silent_below(jax_tanh_form):g} (jax.nn's tanh "
-        f"form). (c) Time: {counts['tanh form']} (tanh) or {counts['exact']} (exact) operations per element backward "
-        f"against {cost['ReLU'].flops:g}. (d) A smaller slope: at GPT-2's initialisation and width {width} "
-        f"(pre-activations of standard deviation {scale:.3f}) the mean squared slope is {power['gelu']:.4g} against "
-        f"{power['relu']:.4g}, {1 - power['gelu'] / power['relu']:.0%} less. (e) Without LayerNorm ReLU is reported "
-        "8.2% better in perplexity (arXiv:2410.09637, secondary source). And a slope that is never 0 does not make "
-        "learning fast: sigmoid's is positive everywhere."
+        f"(a) a unit that sits at z = -1.5 and ought to fire has slope {stuck:.4g} and is driven down, where ReLU "
+        f"does nothing; {float(Phi(turn)):.1%} of N(0, 1) lies there. (b) Plateaus: slope 0 at the turn, "
+        f"{abs(far):.2g} in size at -4, exactly 0 in bfloat16 at and below {curves.silent_below(jax_tanh_form):g} "
+        f"(jax.nn's tanh form). (c) Time: {counts['tanh form']} (tanh) or {counts['exact']} (exact) operations per "
+        f"element backward against {cost['ReLU'].flops:g}. (d) A smaller slope: at GPT-2's initialisation and width "
+        f"{width} (pre-activations of standard deviation {scale:.3f}) the mean squared slope is {power['gelu']:.4g} "
+        f"against {power['relu']:.4g}, {1 - power['gelu'] / power['relu']:.0%} less. (e) Without LayerNorm ReLU is "
+        "reported 8.2% better in perplexity (arXiv:2410.09637, secondary source). And a slope that is never 0 does "
+        "not make learning fast: sigmoid's is positive everywhere."
     )
 
 

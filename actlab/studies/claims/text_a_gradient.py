@@ -74,10 +74,10 @@ def _nonzero_for_negatives() -> Finding:
     experiments=("X-3",),
 )
 def _adds_up() -> Finding:
-    negative = curves.mean(lambda z: curves.slope("gelu", z) ** 2, high=0.0)
+    negative = curves.mean(lambda z: curves.slope("gelu", z) ** 2, negative=True)
     total = curves.mean(lambda z: curves.slope("gelu", z) ** 2)
     evidence = (
-        f"The text shows no evidence. Under N(0, 1) the negative half carries {negative / total:.2%} of the mean "
+        f"The text shows no evidence. For z ~ N(0, 1) negatives account for {negative / total:.2%} of the mean "
         f"squared slope ({negative:.6g} of {total:.6g}); what that does to training needs the experiment."
     )
     return Finding(Verdict.OPEN, evidence)

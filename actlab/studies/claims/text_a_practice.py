@@ -12,7 +12,7 @@ BERT_SIZES = f"{BERT} modeling.py:36-41 and README.md:166"
 _A04 = cited(
     "A04",
     "history",
-    "GELU's small negative outputs are the reason that GPT-2, BERT and most modern Transformers have it as default.",
+    "Its small negative outputs are why GELU is standard in GPT-2, in BERT and in nearly all Transformers of today.",
     Verdict.IMPRECISE,
     "GPT-2 (tanh form) and BERT do use GELU. Most newer models do not use it plainly: LLaMA and Mistral have SwiGLU, "
     "Gemma and ModernBERT GeGLU, nanochat and modded-nanogpt squared ReLU. The reason is not given anywhere; BERT's "

@@ -226,6 +226,15 @@ def test_a_right_snippet_is_found_right(monkeypatch):
     assert verdict("C23") == "true"
 
 
+def test_the_simulated_layers_have_the_spread_of_uniform_weights():
+    # 10 weights and a bias, each of variance 1 / 30.
+    drawn = text_c_snippets.layer_outputs()
+    assert {name: round(float(z.std()), 2) for name, z in drawn.items()} == {"tanh": 0.61, "gelu": 0.61}
+    gelu, tanh = text_c_snippets.width("gelu"), text_c_snippets.width("tanh")
+    assert np.allclose(tanh, np.ptp(np.tanh(drawn["tanh"]), axis=1), rtol=1e-14)
+    assert np.mean(gelu > tanh) == pytest.approx(0.25, abs=0.03)
+
+
 @pytest.mark.parametrize("id", ["A38", "A47", "A54", "B06", "B07", "B08", "B12", "B15", "B18", "B22", "C10", "C19"])
 def test_no_computation_settles_what_needs_an_experiment(id):
     assert finding(id).verdict is Verdict.OPEN

@@ -36,7 +36,7 @@ def test_gaussian_means_have_their_closed_forms():
     power = curves.mean(lambda z: curves.slope("gelu", z) ** 2)
     assert power == pytest.approx(1 / 3 + 2 / (3 * math.pi * math.sqrt(3)), abs=1e-13)
     assert curves.mean(lambda z: curves.value("relu", z) ** 2, scale=0.3) == pytest.approx(0.045, abs=1e-13)
-    assert curves.mean(lambda z: np.ones_like(z), high=0.0) == pytest.approx(0.5, abs=1e-13)
+    assert curves.mean(lambda z: np.ones_like(z), negative=True) == pytest.approx(0.5, abs=1e-13)
 
 
 @pytest.mark.parametrize(("mu", "sigma"), [(0.0, 1.0), (-3.0, 2.0), (1.5, 0.4)])
