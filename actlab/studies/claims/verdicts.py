@@ -29,7 +29,7 @@ def read(folder: pathlib.Path, claims: tuple[Claim, ...]) -> Settled:
         for id, entry in _entries(path).items():
             field = f"{path}: claims.{id}"
             if id not in known:
-                raise UserError(f"{field} is no claim: {suggestion(id, known)}")
+                raise UserError(f"{field} is no claim: use an id that python -m actlab.claims lists.")
             if not known[id].experiments:
                 raise UserError(f"{field} is settled without an experiment: remove it.")
             settled[id] = (*settled.get(id, ()), _finding(entry, path.parent.name, field))
@@ -57,7 +57,7 @@ def settle(finding: Finding, studies: tuple[Finding, ...]) -> Finding:
 def _entries(path: pathlib.Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text())
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise UserError(f"{path} is not JSON ({error}): write the study's verdicts again.") from error
     if not isinstance(content, dict) or not isinstance(content.get("claims"), dict):
         raise UserError(

@@ -253,6 +253,15 @@ def test_the_error_of_the_tanh_form_is_bracketed_by_mpmath():
     assert found.at == pytest.approx(float(peak), abs=1e-4)
 
 
+def test_what_the_bound_of_that_error_rests_on():
+    z = np.linspace(-12, 12, 20_001)
+    bends = [np.abs(curves.curvature(name, z)).max() for name in ("gelu", "gelu_tanh")]
+    assert sum(bends) < text_a_approximation.CURVATURE
+    outside = np.abs(z) > text_a_approximation.GRID[-1]
+    error = np.abs(curves.value("gelu_tanh", z) - curves.value("gelu", z))[outside]
+    assert 0 < error.max() <= text_a_approximation.TAIL
+
+
 def test_shares_of_roundings_by_another_grid():
     # The reference gives 73.9% and 66.4%, by an even grid; see roundings_that_differ.
     assert text_a_approximation.roundings_that_differ(3.0) == pytest.approx(0.7409, abs=2e-4)

@@ -80,6 +80,12 @@ def test_a_malformed_file_is_a_fault_of_the_user(tmp_path, content, words):
         settle(tmp_path, "A01")
 
 
+def test_a_folder_in_the_file_s_place_is_a_fault_of_the_user(tmp_path):
+    (tmp_path / "study" / "verdicts.json").mkdir(parents=True)
+    with pytest.raises(UserError, match="is not JSON"):
+        settle(tmp_path, "A01")
+
+
 def test_settle_without_studies_is_the_finding_itself():
     finding = Finding(Verdict.OPEN, "nothing yet")
     assert verdicts.settle(finding, ()) is finding
