@@ -72,4 +72,6 @@ def _row(key: str, row: Any, entries: Entries) -> tuple[Any, ...]:
     where, fields = f"config.sweep[{key!r}]", paths(key)
     if not isinstance(row, list | tuple) or len(row) != len(fields):
         raise UserError(f"{where}: {row!r} must hold {len(fields)} values, one for each field.")
-    return tuple(checks.checked(entries[path], value, f"{where} ({path})") for path, value in zip(fields, row, strict=True))
+    return tuple(
+        checks.checked(entries[path], value, f"{where} ({path})") for path, value in zip(fields, row, strict=True)
+    )

@@ -41,7 +41,7 @@ def test_a_sweep_leaves_a_row_per_run_in_the_order_of_its_axes(small_sweep, fini
     rows = results(finished)
     assert list(rows) == [
         f"{activation}-lr{rate}-seed{seed}"
-        for activation in ("relu", "gelu")
+        for activation in ("relu", "tanh")
         for rate in (0.001, 0.01)
         for seed in (1, 2)
     ]
@@ -56,7 +56,7 @@ def test_within_a_seed_activations_share_what_they_start_from(small_sweep, finis
     starts = {row["run"]: row["loss"] for row in metrics(finished) if row["split"] == "validation" and row["step"] == 0}
     assert starts["relu-lr0.001-seed1"] == starts["relu-lr0.01-seed1"] != starts["relu-lr0.001-seed2"]
     # The activations differ, their other weights do not: a small model starts nearly alike.
-    assert starts["relu-lr0.001-seed1"] == pytest.approx(starts["gelu-lr0.001-seed1"], abs=1e-2)
+    assert starts["relu-lr0.001-seed1"] == pytest.approx(starts["tanh-lr0.001-seed1"], abs=1e-2)
 
 
 @pytest.mark.parametrize("stop_at", [[("0", 6)], [("0", 12), ("1", 2)], [("1", 4), ("1", 10)]])
@@ -147,26 +147,30 @@ def test_a_dry_run_prints_the_plan_and_makes_no_workdir(small_sweep, tmp_path, c
     assert run(replace(small_sweep, sweep=()), tmp_path / "w", dry_run=True) == 0
     assert not (tmp_path / "w").exists()
     out = capsys.readouterr().out
-    relu, gelu = (line.split() for line in out.splitlines() if line.startswith(("relu", "gelu  2 + 2")))
-    assert relu[:5] == ["relu", "2", "+", "2", "1"] and gelu[0] == "gelu"
+    rows = [line.split()[:5] for line in out.splitlines() if line.startswith(("relu", "tanh", "gelu"))]
+    assert rows[:2] == [["relu", "2", "+", "2", "1"], ["tanh", "2", "+", "2", "1"]] and rows[2][:3] == [
+        "tanh",
+        "1",
+        "1",
+    ]
     assert "8 runs in 4 programs, about" in out and "1 runs in 1 programs" in out
 
 
 def test_runs_of_a_sweep_are_read_back_by_name(small_sweep, finished):
-    one = trained.load(finished, "gelu-lr0.01-seed2")
-    assert (one.config.model.activation, one.config.optimizer.learning_rate, one.config.seed) == ("gelu", 1e-2, 2)
-    other = trained.load(finished, "gelu-lr0.01-seed1")
+    one = trained.load(finished, "tanh-lr0.01-seed2")
+    assert (one.config.model.activation, one.config.optimizer.learning_rate, one.config.seed) == ("tanh", 1e-2, 2)
+    other = trained.load(finished, "tanh-lr0.01-seed1")
     assert not np.array_equal(one.params["token_embedding"]["embedding"], other.params["token_embedding"]["embedding"])
     with pytest.raises(UserError, match="--run is missing.*8 runs"):
         trained.load(finished)
-    with pytest.raises(UserError, match="did you mean 'gelu-lr0.01-seed2'"):
-        trained.load(finished, "gelu-lr0.01-seed3")
+    with pytest.raises(UserError, match="did you mean 'tanh-lr0.01-seed2'"):
+        trained.load(finished, "tanh-lr0.01-seed3")
 
 
 def test_a_solo_run_is_its_lane_to_the_bit(small_sweep, finished, tmp_path):
-    solo = replace(small_sweep, sweep=(), seed=2, **{"model.activation": "gelu", "optimizer.learning_rate": 1e-2})
+    solo = replace(small_sweep, sweep=(), seed=2, **{"model.activation": "tanh", "optimizer.learning_rate": 1e-2})
     assert run(solo, tmp_path / "w") == 0
-    name = "gelu-lr0.01-seed2"
+    name = "tanh-lr0.01-seed2"
     assert [row for row in metrics(finished) if row["run"] == name] == metrics(tmp_path / "w")
     lane, alone = trained.load(finished, name), trained.load(tmp_path / "w")
     jax.tree.map(np.testing.assert_array_equal, lane.params, alone.params)
