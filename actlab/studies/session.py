@@ -186,7 +186,7 @@ class Session:
             self._rows[name] = {**row, "lanes": len(setting.names)} | _columns(self._axes[name])
         self._records.write_results([self._rows[name] for name in self._of if name in self._rows])
 
-    def _divide(self, part: str, setting: Setting, error: jax.errors.JaxRuntimeError) -> None:
+    def _divide(self, part: str, setting: Setting, error: Exception) -> None:
         """Makes two parts of one that does not fit into memory; raises what it cannot mend."""
         if not memory.is_exhausted(error):
             raise error

@@ -1,4 +1,4 @@
-"""A session on a sweep: one workdir whose results do not depend on stops, on division into programs or on neighbours."""
+"""A session on a sweep: results that do not depend on stops, on division into programs or on neighbours."""
 
 import csv
 import json
