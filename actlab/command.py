@@ -4,11 +4,17 @@ import sys
 from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
+from rich.console import Console
 
 from actlab.errors import UserError
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
+
+
+def console() -> Console:
+    """Where tables are printed: as wide as the terminal, 120 characters in a file or a pipe."""
+    return Console(width=None if sys.stdout.isatty() else 120)
 
 
 def fail(message: object) -> int:

@@ -6,8 +6,8 @@ normal number, also in the tails where the usual forms lose all digits; on CPU X
 exceptions are the zeros of xielu, swish and functions of a scaled argument, where the absolute error is that small.
 """
 
-from actlab.activations.catalogue import get, names, register
+from actlab.activations.catalogue import get, names, register, split
 from actlab.activations.derivatives import elementwise, with_derivatives
 from actlab.activations.record import Activation
 
-__all__ = ["Activation", "elementwise", "get", "names", "register", "with_derivatives"]
+__all__ = ["Activation", "elementwise", "get", "names", "register", "split", "with_derivatives"]
