@@ -11,8 +11,6 @@ paths.
 import pathlib
 
 from absl import flags
-from rich.console import Console
-from rich.progress import track
 
 from actlab import command
 from actlab.errors import UserError
@@ -38,8 +36,7 @@ def _print() -> None:
     names = activations.names()
     if _NAMES.value is not None:
         names = tuple(activations.get(text, "--names").name for text in activations.split(_NAMES.value))
-    names = track(names, "computing", console=Console(stderr=True), transient=True)
-    command.console().print(table.of(names, _SCALE.value))
+    command.console().print(table.of(command.track(names, "computing", len(names)), _SCALE.value))
 
 
 def _draw(folder: str) -> None:

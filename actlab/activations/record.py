@@ -5,8 +5,11 @@ from collections.abc import Callable, Mapping
 
 from jax import Array
 
+from actlab.activations.piecewise import Piecewise
 
-def _same(x: Array) -> Array:
+
+def same(x: Array) -> Array:
+    """x: the value function of most gated forms."""
     return x
 
 
@@ -18,6 +21,9 @@ class Activation:
     `parameters` are fixed numbers that a name may set, `gelu_scale(s=0.25)`, each within its closed interval in
     `domain`. `theta` are scalars that are trained, with their start values. fn takes both by name; it has all of
     them as defaults.
+
+    `exact` gives the formula of fn at those numbers for certified bounds and accurate moments, `value_exact` that of
+    value_fn; a vector-valued one also takes `scale`.
     """
 
     name: str
@@ -25,9 +31,11 @@ class Activation:
     formula: str
     source: str
     gated: bool = False
-    value_fn: Callable[[Array], Array] = _same
+    value_fn: Callable[[Array], Array] = same
     aliases: tuple[str, ...] = ()
     parameters: Mapping[str, float] = dataclasses.field(default_factory=dict)
     domain: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
     theta: Mapping[str, float] = dataclasses.field(default_factory=dict)
     elementwise: bool = True
+    exact: Callable[..., Piecewise] | None = None
+    value_exact: Callable[[], Piecewise] | None = None

@@ -16,8 +16,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from absl import flags
-from rich.console import Console
-from rich.progress import track
 
 from actlab import command
 from actlab.errors import UserError, suggestion
@@ -86,7 +84,7 @@ def _activations() -> Sequence[Mapping[str, Any]]:
     # An interval needs two repetitions.
     cases = activations.cases(_DTYPES.value, sizes)
     measured = activations.measure(names, cases, _repetitions(default=25, least=2))
-    rows = list(track(measured, "measuring", len(names) * len(cases), console=Console(stderr=True), transient=True))
+    rows = list(command.track(measured, "measuring", len(names) * len(cases)))
     console = command.console()
     for table in tables.relative(rows):
         console.print(table)

@@ -1,0 +1,258 @@
+"""Gaussian moments and gains: reference constants, mpmath's quadrature, closed forms, bad input."""
+
+import math
+
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+
+from actlab import activations
+from actlab.activations import catalogue
+from actlab.errors import UserError
+
+FIELDS = (
+    "mean",
+    "second_moment",
+    "slope_mean",
+    "slope_second_moment",
+    "curvature_second_moment",
+    "kurtosis",
+)
+# Computed with mpmath at 30 digits, scale 1, in the order of FIELDS.
+AT_SCALE_1 = """
+relu 0.398942280401 0.5 0.5 0.5 0.0 5.4076392416
+leaky_relu 0.394952857597 0.50005 0.505 0.50005 0.0 5.35997596855
+relu2 0.5 1.5 0.797884560803 2.0 2.0 25.32
+leaky_relu2 0.625 1.59375 0.598413420602 2.125 2.125 25.5194805195
+tanh 0.0 0.394294490398 0.605705509602 0.464402902448 0.300203812004 1.62729080601
+hard_tanh 0.0 0.516058550962 0.682689492137 0.682689492137 0.0 1.61316818235
+sigmoid 0.5 0.293379035858 0.206620964142 0.0448362413502 0.0047413663631 2.13938039818
+softplus 0.806059183347 0.921245908859 0.5 0.293379035858 0.0448362413502 4.53778313039
+softsign 0.0 0.183014021267 0.412755100339 0.227671340422 0.601704844389 1.58778681388
+elu 0.160520572267 0.644945417493 0.761578291865 0.668102001223 0.168102001223 3.1796592401
+selu 0.0 1.0 0.985231116186 1.07157499246 0.519588710041 2.50314045062
+gelu 0.282094791774 0.42522148257 0.5 0.455850865649 0.275664447711 6.08466540028
+gelu_tanh 0.282038588079 0.425193711033 0.5 0.455817845963 0.275410285184 6.0870263884
+quick_gelu 0.282330552813 0.421952806897 0.5 0.449549200479 0.276148537341 6.01294775179
+gelu2 0.42522148257 1.30467909722 0.705236979435 1.9377449436 2.15664004788 31.1748376978
+silu 0.206620964142 0.355775519817 0.5 0.379482351633 0.143833644438 6.06851331139
+hard_swish 0.166216700656 0.331567375138 0.5 0.358531517179 0.110811133771 6.57020848491
+mish 0.240403888375 0.452342192376 0.563747557288 0.479083758374 0.196883362171 5.13496775636
+xielu 0.528416457813 1.73551513574 0.947570282134 2.07033534933 1.38758528078 16.8127508819
+"""
+# act of the gated form: E h^2, forward gain, E (dh/dz1)^2, E (dh/dz2)^2.
+GATED = """
+glu .293379035858 1.84622854534 .0448362413502 .293379035858
+bilinear 1 1 1 1
+reglu .5 1.41421356237 .5 .5
+geglu .425221482570 1.53353044120 .455850865649 .425221482570
+geglu_tanh .425193711033 1.53358052167 .455817845963 .425193711033
+swiglu .355775519817 1.67653247033 .379482351633 .355775519817
+drelu .25 2 .25 .25
+"""
+# E f^2 / scale^2, then E f'^2, at scales .02 sqrt 384, .02 sqrt 768, 1, 2, to six digits.
+AT_OTHER_SCALES = """
+relu .5 .5 .5 .5 .5 .5 .5 .5
+relu2 .2304 .4608 1.5 6.0 .3072 .6144 2.0 8.0
+tanh .780779 .652659 .394294 .158815 .793677 .681680 .464403 .255950
+elu .785426 .733641 .644945 .564552 .794449 .747373 .668102 .594411
+gelu .308324 .346630 .425221 .482466 .324681 .370465 .455851 .506045
+silu .275591 .296193 .355776 .439472 .283380 .309246 .379482 .466425
+mish .390235 .410090 .452342 .487141 .401509 .427546 .479084 .512996
+softplus 3.55484 1.99403 .921246 .582445 .258933 .266757 .293379 .348574
+sigmoid 1.68576 .868350 .293379 .0871434 .0582527 .0548435 .0448362 .0290252
+xielu .570148 .806085 1.73552 5.24724 .625074 .913177 2.07034 6.54635
+"""
+
+
+def rows(table):
+    """Names with their numbers."""
+    return [(name, [float(x) for x in numbers]) for name, *numbers in map(str.split, table.strip().splitlines())]
+
+
+@pytest.mark.parametrize(("name", "numbers"), rows(AT_SCALE_1))
+def test_moments_are_the_reference_at_scale_1(name, numbers):
+    moments = activations.moments(name)
+    assert [getattr(moments, field) for field in FIELDS] == pytest.approx(numbers, rel=1e-11, abs=1e-12)
+    mean, second, _, slope_second, *_ = numbers
+    assert moments.variance == pytest.approx(second - mean**2, rel=1e-10)
+    assert moments.forward_gain == pytest.approx(second**-0.5, rel=1e-11)
+    assert moments.backward_gain == pytest.approx(slope_second**-0.5, rel=1e-11)
+    assert moments.gate_slope_second_moment is moments.value_slope_second_moment is None and not moments.gated
+
+
+@pytest.mark.parametrize(("name", "numbers"), rows(AT_OTHER_SCALES))
+def test_moments_are_the_reference_at_other_scales(name, numbers):
+    for scale, value, slope in zip((0.02 * 384**0.5, 0.02 * 768**0.5, 1.0, 2.0), numbers[:4], numbers[4:], strict=True):
+        moments = activations.moments(name, scale)
+        assert moments.second_moment / scale**2 == pytest.approx(value, rel=5e-6)
+        assert moments.slope_second_moment == pytest.approx(slope, rel=5e-6)
+
+
+@pytest.mark.parametrize(("name", "numbers"), rows(GATED))
+def test_gated_moments_are_the_reference(name, numbers):
+    moments = activations.moments(name)
+    second, gain, by_gate, by_value = numbers
+    assert moments.gated and moments.second_moment == pytest.approx(second, rel=1e-11)
+    assert moments.forward_gain == pytest.approx(gain, rel=1e-11)
+    assert moments.gate_slope_second_moment == pytest.approx(by_gate, rel=1e-11)
+    assert moments.value_slope_second_moment == pytest.approx(by_value, rel=1e-11)
+    assert moments.backward_gain == pytest.approx((by_gate + by_value) ** -0.5, rel=1e-11)
+    assert moments.mean == pytest.approx(1 / (2 * math.pi) if name == "drelu" else 0, abs=1e-14)
+
+
+def test_kurtosis_of_a_product_is_that_of_the_product():
+    # Of independent centred z1 z2: 3 * 3. Of relu(z1) relu(z2): from E relu^k = 1/sqrt(2 pi), 1/2, 2/sqrt(2 pi), 3/2.
+    assert activations.moments("bilinear", 0.3).kurtosis == pytest.approx(9, rel=1e-12)
+    m, second, third, fourth = 1 / (2 * math.pi), 1 / 4, 4 / (2 * math.pi), 9 / 4
+    central = fourth - 4 * m * third + 6 * m**2 * second - 3 * m**4
+    assert activations.moments("drelu", 7.0).kurtosis == pytest.approx(central / (second - m**2) ** 2, rel=1e-12)
+
+
+def test_the_gain_keeps_the_second_moment_of_the_input():
+    for scale in (1e-3, 0.3, 1e3):
+        assert activations.moments("relu", scale).forward_gain == pytest.approx(2**0.5, rel=1e-14)
+        moments = activations.moments("swiglu", scale)
+        assert moments.forward_gain**2 * moments.second_moment == pytest.approx(scale**2, rel=1e-12)
+        # z2 is not bounded: E h^2 = E act^2 scale^2, E (dh/dz1)^2 = E act'^2 scale^2.
+        act = activations.moments("silu", scale)
+        assert moments.second_moment == pytest.approx(act.second_moment * scale**2, rel=1e-12)
+        assert moments.gate_slope_second_moment == pytest.approx(act.slope_second_moment * scale**2, rel=1e-12)
+
+
+def gelu_scale_moments(s, scale):
+    """E f and E f'^2 of x Phi(x / s) in closed form.
+
+    By Stein's lemma E x Phi(x / s) = scale^2 E phi(x / s) / s. E f'^2 by mpmath's quadrature.
+    """
+    r = mpmath.mpf(scale) / s
+    mean = scale * r / mpmath.sqrt(2 * mpmath.pi * (1 + r**2))
+    slope = lambda y: mpmath.ncdf(y) + y * mpmath.npdf(y)  # noqa: E731
+    edges = [-14 * r, *(sign * k for sign in (-1, 1) for k in (8, 2, 0.5)), 0, 14 * r]
+    edges = sorted(e for e in edges if abs(e) <= 14 * r)
+    return mean, mpmath.quad(lambda y: slope(y) ** 2 * mpmath.npdf(y / r) / r, edges)
+
+
+@pytest.mark.parametrize("s", [1e-4, 0.3, 7.0])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_sharp_and_flat_gelus_at_any_scale(s, scale):
+    moments = activations.moments(f"gelu_scale(s={s})", scale)
+    mean, slope = gelu_scale_moments(s, scale)
+    assert moments.mean == pytest.approx(float(mean), rel=1e-10)
+    assert moments.slope_second_moment == pytest.approx(float(slope), rel=1e-10)
+    assert moments.slope_mean == pytest.approx(0.5, rel=1e-12)
+
+
+MPMATH = {
+    "celu(alpha=2)": (lambda x: x if x > 0 else 2 * mpmath.expm1(x / 2), [0]),
+    "leaky_relu(slope=-0.2)": (lambda x: x if x > 0 else -x / 5, [0]),
+    "penalized_tanh(slope=0.1)": (lambda x: mpmath.tanh(x) * (1 if x > 0 else mpmath.mpf(0.1)), [0]),
+    "relu6": (lambda x: min(max(x, 0), 6), [0, 6]),
+    "hard_sigmoid": (lambda x: min(max(x + 3, 0), 6) / 6, [-3, 3]),
+    "mish": (lambda x: x * mpmath.tanh(mpmath.log1p(mpmath.exp(x))), []),
+    "prelu": (lambda x: x if x > 0 else x / 4, [0]),
+    "swish": (lambda x: x / (1 + mpmath.exp(-x)), []),
+}
+
+
+@pytest.mark.parametrize("name", MPMATH)
+@pytest.mark.parametrize("scale", [0.05, 3.0])
+def test_moments_are_those_of_mpmaths_quadrature(name, scale):
+    function, kinks = MPMATH[name]
+    density = lambda x: mpmath.npdf(x, 0, scale)  # noqa: E731
+    edges = sorted(
+        {-12 * scale, 0, 12 * scale, *(sign * scale for sign in (-3, 3))} | {k for k in kinks if abs(k) < scale * 12}
+    )
+    expect = lambda g: float(mpmath.quad(lambda x: g(function(x)) * density(x), edges))  # noqa: E731
+    moments = activations.moments(name, scale)
+    assert moments.mean == pytest.approx(expect(lambda f: f), rel=1e-9)
+    assert moments.second_moment == pytest.approx(expect(lambda f: f * f), rel=1e-9)
+    central = expect(lambda f: (f - moments.mean) ** 4)
+    assert moments.kurtosis == pytest.approx(central / moments.variance**2, rel=1e-9)
+
+
+def test_negative_slope_share_counts_what_underflows():
+    # silu falls left of -1 - W(1 / e); at scale 1000 its slope there is mostly 0 in float64.
+    turn = 1 + float(mpmath.lambertw(mpmath.exp(-1)).real)
+    for scale in (1e-3, 0.5, 1.0, 1e3):
+        share = activations.moments("silu", scale).negative_slope_share
+        assert share == pytest.approx(float(mpmath.ncdf(-turn / scale)), rel=1e-9, abs=1e-40)
+    assert activations.moments("leaky_relu(slope=-1)").negative_slope_share == pytest.approx(0.5, rel=1e-12)
+    assert (
+        activations.moments("relu").negative_slope_share == activations.moments("tanh", 1e3).negative_slope_share == 0
+    )
+
+
+def test_polynorm_is_its_limit_of_many_features():
+    z = np.random.default_rng(0).normal(scale=2.0, size=(8, 100_000)).astype(np.float32)
+    measured = np.asarray(activations.get("polynorm").fn(z))
+    moments = activations.moments("polynorm", 2.0)
+    assert moments.mean == pytest.approx(measured.mean(), abs=0.01)
+    assert moments.second_moment == pytest.approx(np.mean(measured**2), rel=0.01)
+    assert moments.second_moment == pytest.approx(activations.moments("polynorm", 0.1).second_moment, rel=1e-12)
+
+
+@pytest.fixture
+def register():
+    """Registers records and takes them back after the test."""
+    names = []
+
+    def add(name, fn, **fields):
+        names.append(name)
+        return activations.register(activations.Activation(name, fn, "f", "me", **fields))
+
+    yield add
+    for name in names:
+        catalogue._records.pop(name, None)
+    catalogue.get.cache_clear()
+
+
+def test_a_users_activation_needs_no_formula(register):
+    register("bent", activations.elementwise(lambda x, slope=0.5: x + slope * jnp.abs(x)), parameters={"slope": 0.5})
+    register("bent_gate", activations.get("silu").fn, gated=True, value_fn=activations.get("relu").fn)
+    for scale in (0.1, 4.0):
+        # 1.5 x or 0.5 x: E f^2 = (2.25 + 0.25) / 2 scale^2.
+        moments = activations.moments("bent", scale)
+        assert moments.second_moment == pytest.approx(1.25 * scale**2, rel=1e-4)
+        assert moments.forward_gain == pytest.approx(1.25**-0.5, rel=1e-4)
+        assert moments.slope_second_moment == pytest.approx(1.25, rel=1e-4)
+        assert activations.moments("bent(slope=2)", scale).negative_slope_share == pytest.approx(0.5, rel=1e-4)
+    gated, silu = activations.moments("bent_gate"), activations.moments("silu")
+    assert gated.second_moment == pytest.approx(silu.second_moment / 2, rel=1e-4)
+    assert gated.value_slope_second_moment == pytest.approx(silu.second_moment / 2, rel=1e-4)
+
+
+def test_what_has_no_moments_is_told(register):
+    register("pole", lambda x: 1 / jnp.where(jnp.abs(x) < 1, 0, x))
+    register("vector", lambda x: x / jnp.sum(x), elementwise=False)
+    with pytest.raises(UserError, match="'pole' is not finite"):
+        activations.moments("pole")
+    with pytest.raises(UserError, match="'vector' is not elementwise"):
+        activations.moments("vector")
+
+
+@pytest.mark.parametrize(
+    ("scale", "answer"),
+    [
+        (math.nan, "not a finite positive number"),
+        (math.inf, "not a finite positive number"),
+        (0.0, "not a finite positive number"),
+        (-1, "not a finite positive number"),
+        ("1", "not a number"),
+        (True, "not a number"),
+        (None, "not a number"),
+        (1j, "not a number"),
+        (1e-31, "out of range"),
+    ],
+)
+def test_a_wrong_scale_gets_one_sentence(scale, answer):
+    with pytest.raises(UserError, match=answer) as error:
+        activations.moments("gelu", scale)
+    assert "scale=" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_constants_have_no_gain_and_no_kurtosis(register):
+    register("nothing", lambda x: 0 * x)
+    moments = activations.moments("nothing")
+    assert moments.forward_gain == moments.backward_gain == math.inf and math.isnan(moments.kurtosis)
