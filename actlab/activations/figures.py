@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import matplotlib
 import numpy as np
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float
+from matplotlib import colors
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
@@ -62,7 +64,7 @@ FAMILIES = {
     ),
 }
 
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
@@ -123,7 +125,7 @@ def multiples(activations: Sequence[str]) -> Figure:
     columns = 6
     rows = -(-len(activations) // columns)
     figure = Figure(figsize=(_PAGE, 1.5 * rows + 0.6), layout="constrained")
-    panels = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
+    panels = list(np.ravel(figure.subplots(rows, columns, sharex=True, sharey=True)))
     for panel, name in zip(panels, activations, strict=False):
         for label, y, line in zip(_LABELS, curves(name, -4.0, 4.0), _STYLES, strict=True):
             _draw(panel, -4.0, 4.0, y, line, label, 1.4)
@@ -143,7 +145,7 @@ def overlay(family: str) -> Figure:
     if family != "gates":
         _overlay(figure, family)
         return figure
-    above, below = figure.subfigures(2, 1, height_ratios=(3.1, 1.5))
+    above, below = np.ravel(np.asarray(figure.subfigures(2, 1, height_ratios=(3.1, 1.5))))
     _overlay(above, family)
     _surfaces(below, FAMILIES[family].members)
     return figure
@@ -151,7 +153,7 @@ def overlay(family: str) -> Figure:
 
 def _overlay(figure: Figure | SubFigure, family: str) -> None:
     members, (low, high), windows = dataclasses.astuple(FAMILIES[family])
-    panels = figure.subplots(1, 3)
+    panels = list(np.ravel(figure.subplots(1, 3)))
     # Thinner and thinner, so that a curve shows under another that coincides with it.
     widths = np.linspace(2.8, 1.1, len(members)) if family != "gelu_scale" else [1.5] * len(members)
     for name, line, width in zip(members, _lines(family), widths, strict=True):
@@ -171,23 +173,23 @@ def _lines(family: str) -> list[Style]:
         return [style(name) for name in members]
     # One activation at several s: a colour map for the order.
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(members)))
-    return [Style(matplotlib.colors.to_hex(colour), dashes) for colour, dashes in zip(colours, DASHES, strict=False)]
+    return [Style(colors.to_hex(colour), dashes) for colour, dashes in zip(colours, DASHES, strict=False)]
 
 
 def _surfaces(figure: SubFigure, members: Sequence[str]) -> None:
     axis = jnp.linspace(-3, 3, 61)
-    panels = figure.subplots(1, len(members), sharey=True)
+    panels = list(np.ravel(figure.subplots(1, len(members), sharey=True)))
     levels = np.linspace(-4.25, 4.25, 18)  # zero is in the middle of the white one
-    contours = None
+    contours = []
     for panel, name in zip(panels, members, strict=True):
         activation = get(name)
         h = activation.fn(axis)[None, :] * activation.value_fn(axis)[:, None]
-        contours = panel.contourf(axis, axis, h, levels, cmap="PuOr_r", extend="both")
+        contours += [panel.contourf(axis, axis, h, levels, cmap="PuOr_r", extend="both")]
         panel.grid(False)
         panel.set_title(name, fontsize=8, pad=3)
         panel.set(xlabel="$x$", aspect="equal", xticks=(-2, 0, 2), yticks=(-2, 0, 2))
     panels[0].set_ylabel("$v$")
-    figure.colorbar(contours, ax=panels, label="$h(x, v)$", ticks=(-4, -2, 0, 2, 4), shrink=0.7)
+    figure.colorbar(contours[-1], ax=panels, label="$h(x, v)$", ticks=(-4, -2, 0, 2, 4), shrink=0.7)
 
 
 def _draw(panel: Axes, low: float, high: float, y: Array, line: Style, label: str, width: float) -> None:
