@@ -38,6 +38,7 @@ def _relative(title: str, activations: Mapping[str, Mapping[tuple[str, str], Row
     first = next(itertools.chain.from_iterable(cells.values() for cells in activations.values()))
     table = Table(
         box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
         title=f"Time over ReLU's with 95% intervals, {title}; {first['repetitions']} repetitions on {first['device']}",
         caption="FLOPs and transcendentals per element: the compiler's counts, alone, forward / forward and backward",
     )
@@ -47,7 +48,7 @@ def _relative(title: str, activations: Mapping[str, Mapping[tuple[str, str], Row
     for name, cells in activations.items():
         alone = [cells["alone", passes] for passes in ("forward", "forward_backward")]
         counts = (
-            " / ".join(f"{row[f'{kind}_per_element']:.3g}" for row in alone) for kind in ("flops", "transcendentals")
+            " / ".join(f"{row[f'{kind}_per_element']:.0f}" for row in alone) for kind in ("flops", "transcendentals")
         )
         table.add_row(name, *(_ratio(cells[key]) for key in _COLUMNS), *counts)
     return table
