@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from actlab.activations import expressions
 from actlab.activations.floats import FLOATS
@@ -59,17 +60,18 @@ def _check(record: Activation, exact: Callable, formula: Piecewise, fn: Callable
     if getattr(exact, "__module__", None) == expressions.__name__:
         return  # the tests compare these
     x = (_CHECK * formula.unit).astype(np.float32)
+    values = np.asarray(fn(jnp.asarray(x)), np.float64)
     with np.errstate(all="ignore"):
-        difference = np.abs(derivatives(formula, x.astype(np.float64))[0] - np.asarray(fn(jnp.asarray(x)), np.float64))
+        difference = np.abs(derivatives(formula, x.astype(np.float64))[0] - values)
     worst = int(np.argmax(difference))
-    if not difference[worst] <= _TOLERANCE * np.max(np.abs(fn(jnp.asarray(x)))):
+    if not difference[worst] <= _TOLERANCE * np.max(np.abs(values)):
         raise UserError(
             f"the exact formula of activation {record.name!r} differs from its function by {difference[worst]:.2g} "
             f"at {x[worst]:g}: they must be the same function."
         )
 
 
-def derivatives(formula: Piecewise, x: np.ndarray) -> np.ndarray:
+def derivatives(formula: Piecewise, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, "3 n"]:
     """f, f', f'' in float64 at points in increasing order, as rows."""
     rows = np.empty((3, x.size))
     ends = [0, *np.searchsorted(x, formula.breaks), x.size]
