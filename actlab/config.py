@@ -6,30 +6,15 @@ A ConfigDict is what configs/ and the command line edit; a frozen Config is what
 import dataclasses
 import hashlib
 import json
-import math
-import types
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from ml_collections import config_dict
 
+from actlab import axes, checks
+from actlab.checks import field
 from actlab.errors import UserError, suggestion
-
-
-def field(
-    default: Any,
-    why: str,
-    *,
-    unit: str = "",
-    low: int | float | None = None,
-    above: int | float | None = None,
-    high: int | float = math.inf,
-) -> Any:
-    """A schema field: its default, what it is for, its unit, the bounds it must keep (`above` excludes its bound)."""
-    return dataclasses.field(
-        default=default, metadata={"why": why, "unit": unit, "low": low, "above": above, "high": high}
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +37,9 @@ class ModelConfig:
     )
     position: Literal["learned", "rotary"] = field("learned", "position embeddings, added or rotating q with k")
     tie_embeddings: bool = field(True, "the output projection is the token embedding, transposed")
+    init: Literal["gpt2", "gain"] = field(
+        "gpt2", "gpt2 draws all weights at 0.02; gain draws the feed-forward's so that it keeps the second moment"
+    )
     use_bias: bool = field(False, "biases in projections and norms; off, so that gated matches plain to the parameter")
 
 
@@ -96,17 +84,33 @@ class TrainConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class DevicesConfig:
+    """Where a run computes; not part of its identity. The product of lane, data and fsdp is the number of devices."""
+
+    lane: int | None = field(None, "devices among which lanes are dealt, None is as many as divide them", low=1)
+    data: int | None = field(None, "devices among which a batch is dealt, None is all that are left", low=1)
+    fsdp: int = field(1, "devices among which parameters, moments and batch are dealt: models too large for one", low=1)
+    lanes_by: Literal["auto", "map", "vmap"] = field(
+        "auto", "lanes of a device one after the other or side by side; auto is map on CPU, vmap elsewhere"
+    )
+    max_lanes: int | None = field(None, "most lanes in one program, None is what memory holds", low=1)
+
+
+@dataclasses.dataclass(frozen=True)
 class Config:
-    """One run."""
+    """One run; with a `sweep`, the runs of its axes (see axes.py), which override the fields above."""
 
     seed: int = field(1337, "initialisation and order of data; traced", low=0, high=2**31 - 1)
     model: ModelConfig = ModelConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     data: DataConfig = DataConfig()
     train: TrainConfig = TrainConfig()
+    devices: DevicesConfig = DevicesConfig()
+    sweep: tuple[axes.Axis, ...] = field((), "fields and the values they take; the product of the axes is trained")
 
 
-NOT_IDENTITY = ("data.dir",)  # where the data lies does not change what is computed
+# Where the data lies and where the program runs do not change what is computed, but for the order of its sums.
+NOT_IDENTITY = ("data.dir", *(f"devices.{entry.name}" for entry in dataclasses.fields(DevicesConfig)))
 
 
 def fields(schema: type = Config, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any]]]:
@@ -165,7 +169,7 @@ def require_path(path: str) -> None:
 
 def to_json(config: Config) -> str:
     """Every field, resolved, as indented JSON."""
-    return json.dumps(dataclasses.asdict(config), indent=2) + "\n"
+    return json.dumps({**dataclasses.asdict(config), "sweep": dict(config.sweep)}, indent=2) + "\n"
 
 
 def from_json(text: str) -> Config:
@@ -201,24 +205,19 @@ def _get(config: Any, path: str) -> Any:
 
 
 def _to_config_dict(node: Any) -> config_dict.ConfigDict:
-    result = config_dict.ConfigDict()
+    result = config_dict.ConfigDict(convert_dict=False)  # a sweep's fields have dots, which a ConfigDict refuses
     for entry in dataclasses.fields(node):
         value = getattr(node, entry.name)
         if dataclasses.is_dataclass(value):
             result[entry.name] = _to_config_dict(value)
+        elif entry.name == "sweep":
+            result[entry.name] = {}
         elif value is None:
             # A plain None could not be overridden from the command line.
-            result[entry.name] = config_dict.placeholder(_types(entry)[0])
+            result[entry.name] = config_dict.placeholder(checks.types_of(entry)[0])
         else:
             result[entry.name] = value
     return result
-
-
-def _types(entry: dataclasses.Field[Any]) -> tuple[type, ...]:
-    """Concrete types a field takes, NoneType last where it is optional; a Literal is a str."""
-    if isinstance(entry.type, types.UnionType):
-        return typing.get_args(entry.type)
-    return (str,) if typing.get_origin(entry.type) is Literal else (typing.cast(type, entry.type),)
 
 
 def _build(schema: type, values: Mapping[str, Any], prefix: str) -> Any:
@@ -235,36 +234,11 @@ def _build(schema: type, values: Mapping[str, Any], prefix: str) -> Any:
             if not isinstance(value, Mapping):
                 raise UserError(f"config.{prefix}{entry.name}={value!r} must hold fields, not a single value.")
             built[entry.name] = _build(typing.cast(type, entry.type), value, f"{prefix}{entry.name}.")
+        elif entry.name == "sweep":
+            built[entry.name] = axes.parse(value, {path: known for path, known in fields() if path != "sweep"})
         else:
-            built[entry.name] = _checked(entry, value, f"config.{prefix}{entry.name}")
+            built[entry.name] = checks.checked(entry, value, f"config.{prefix}{entry.name}")
     return schema(**built)
-
-
-def _checked(entry: dataclasses.Field[Any], value: Any, path: str) -> Any:
-    allowed = _types(entry)
-    if float in allowed and type(value) is int:
-        value = float(value)
-    if type(value) not in allowed:
-        names = " or ".join("None" if kind is types.NoneType else kind.__name__ for kind in allowed)
-        raise UserError(f"{path}={value!r} has type {type(value).__name__}, but the field takes {names}.")
-    choices = typing.get_args(entry.type) if typing.get_origin(entry.type) is Literal else ()
-    if choices and value not in choices:
-        raise UserError(f"{path}={value!r} is not one of its choices: {suggestion(value, choices)}")
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        _check_bounds(entry.metadata, value, path)
-    return value
-
-
-def _check_bounds(bounds: Mapping[str, Any], value: int | float, path: str) -> None:
-    if not math.isfinite(value):
-        raise UserError(f"{path}={value!r} is not a finite number: give one.")
-    if bounds["low"] is not None and value < bounds["low"]:
-        raise UserError(f"{path}={value!r} is too small: the least it takes is {bounds['low']:g}.")
-    if bounds["above"] is not None and value <= bounds["above"]:
-        raise UserError(f"{path}={value!r} must be greater than {bounds['above']:g}.")
-    high = min(bounds["high"], 2**31 - 1) if isinstance(value, int) else bounds["high"]  # int32 in the program
-    if value > high:
-        raise UserError(f"{path}={value!r} is too large: the most it takes is {high:g}.")
 
 
 def _check_relations(config: Config) -> None:

@@ -2,6 +2,7 @@
 
   python -m actlab.main --config=configs/tinystories_gelu.py:small
   python -m actlab.main --config=configs/tinystories_gelu.py --config.optimizer.learning_rate=3e-4 --workdir=runs/mine
+  python -m actlab.main --config=configs/seed_study.py:small --dry_run
 
 The same command again goes on where the last one stopped, or says that the work is done. Exit codes: 0 finished,
 2 the input must change (one sentence says how), 143 stopped by SIGTERM after saving.
@@ -21,6 +22,7 @@ from actlab.errors import UserError
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "Config file, with a preset after a colon.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run; by default runs/CONFIG-FINGERPRINT.")
+_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Prints the plan and trains nothing.")
 
 
 def parse(argv: Sequence[str]) -> list[str]:
@@ -29,6 +31,8 @@ def parse(argv: Sequence[str]) -> list[str]:
         override = re.match(r"--?(?:no)?config\.([^=]*)", argument)
         if override:
             config_lib.require_path(override.group(1))
+            if override.group(1) == "sweep":
+                raise UserError("config.sweep cannot be set on the command line: set it in a config file.")
     try:
         return flags.FLAGS(argv)
     except (flags.Error, UserError):
@@ -51,11 +55,14 @@ def main(arguments: list[str]) -> int:
         raise UserError(f"--config={path}: get_config must return a ConfigDict, such as config.default().") from error
     config = config_lib.from_mapping(values)
 
-    from actlab.training import session
+    from actlab.studies import session
+    from actlab.training import processes
+
+    processes.join()
 
     workdir = pathlib.Path(_WORKDIR.value) if _WORKDIR.value else None
     # The fingerprint tells presets apart; their names would give one run two folders, since one is the default.
-    return session.run(config, pathlib.Path(path.partition(":")[0]).stem, workdir, sys.argv)
+    return session.run(config, pathlib.Path(path.partition(":")[0]).stem, workdir, sys.argv, _DRY_RUN.value)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from actlab import command
 from actlab.errors import UserError
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run; its newest sound checkpoint is used.")
+_RUN = flags.DEFINE_string("run", None, "Name of a run, where the folder is a sweep's.")
 _PROMPT = flags.DEFINE_string("prompt", "", "Text that the document begins with.")
 _TEMPERATURE = flags.DEFINE_float("temperature", 1.0, "Divides the logits; 0 takes the likeliest token.", lower_bound=0)
 _TOP_K = flags.DEFINE_integer("top_k", 0, "Draws from this many likeliest tokens only; 0 from all.", lower_bound=0)
@@ -27,9 +28,10 @@ def main(arguments: list[str]) -> None:
     if not _WORKDIR.value:
         raise UserError("--workdir is missing: give the folder of a run of actlab.main.")
 
-    from actlab.training import generation, trained
+    from actlab.studies import trained
+    from actlab.training import generation
 
-    run = trained.load(pathlib.Path(_WORKDIR.value))
+    run = trained.load(pathlib.Path(_WORKDIR.value), _RUN.value)
     drawing = {"temperature": _TEMPERATURE.value, "top_k": _TOP_K.value, "seed": _SEED.value}
     print(
         generation.write_text(

@@ -12,8 +12,8 @@ import time
 import numpy as np
 import pytest
 
+from actlab.studies.trained import load
 from actlab.training.records import TIME_FIELDS
-from actlab.training.trained import load
 
 ROOT = pathlib.Path(__file__).parents[1]
 GELU = f"--config={ROOT}/configs/tinystories_gelu.py:small"

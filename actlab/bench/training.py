@@ -88,8 +88,8 @@ def ours(shape: Shape) -> Contender:
     config = shape.config
     cohort = Cohort(models.build(config.model), config, [lane_of(config)])
     size = (1, shape.n_steps, shape.batch_size, CONTEXT + 1)
-    windows = np.random.default_rng(0).integers(0, shape.vocab_size, size).astype(np.int32)
-    state = cohort.init()
+    windows_RKBL = np.random.default_rng(0).integers(0, shape.vocab_size, size).astype(np.int32)
+    state, windows = cohort.init(), cohort.windows(lambda lanes, rows: windows_RKBL[lanes, :, rows])
 
     def run() -> float:
         nonlocal state

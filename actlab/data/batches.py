@@ -19,26 +19,20 @@ def train_batch(
     batch_size: int,
     seed: int,
     step: int,
-    process_index: int = 0,
-    process_count: int = 1,
-) -> Int32[np.ndarray, "B {context}+1"]:
-    """This process's rows of the batch of a step; all processes' rows in order are the batch.
+    rows: slice = slice(None),
+) -> Int32[np.ndarray, "b {context}+1"]:
+    """The batch of a step, or some `rows` of it: a process of many reads its own only.
 
     Non-overlapping windows are shuffled anew in each epoch, and each is seen once in it; a batch may straddle two.
 
     Raises:
-      UserError: less text than one window, a batch size that the processes cannot share, or a seed outside 64 bits.
+      UserError: less text than one window, or a seed outside 64 bits.
     """
-    if batch_size % process_count:
-        raise UserError(
-            f"data.batch_size={batch_size} cannot be shared by {process_count} processes: take a multiple of that."
-        )
     if not 0 <= seed < 1 << 64:
         raise UserError(f"seed={seed} is outside 0 to 2**64 - 1: take one inside.")
     n_windows = _count_windows(tokens, context)
-    rows = batch_size // process_count
-    first = step * batch_size + process_index * rows
-    windows = _windows(first, rows, n_windows, seed)
+    first, last, _ = rows.indices(batch_size)
+    windows = _windows(step * batch_size + first, last - first, n_windows, seed)
     return tokens[windows[:, None] * context + np.arange(context + 1)].astype(np.int32)
 
 

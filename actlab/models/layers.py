@@ -73,6 +73,19 @@ def residual_std(spec: Spec) -> float:
     return INIT_STD / math.sqrt(2 * spec.n_layers)
 
 
+def feed_forward_std(spec: Spec) -> tuple[float, float]:
+    """Standard deviations of the weights before and after the activation.
+
+    With init "gain" the input, which a norm has given the rms 1, reaches the activation at N(0, 1), and what follows
+    it is drawn at its gain, 1 / sqrt(E f(Z)^2), over sqrt(F): the layer keeps the second moment, whatever the
+    activation (He et al. 2015, arXiv:1502.01852, section 2.2, for ReLU). GPT-2's factor 1 / sqrt(2 N) stays.
+    """
+    if spec.init == "gpt2":
+        return INIT_STD, residual_std(spec)
+    gain = activations.moments(spec.activation).forward_gain
+    return 1 / math.sqrt(spec.d_model), gain / math.sqrt(spec.d_hidden * 2 * spec.n_layers)
+
+
 def norm(spec: Spec, name: str) -> nn.LayerNorm | nn.RMSNorm:
     """LayerNorm or RMSNorm over features, in float32."""
     if spec.norm == "rmsnorm":
@@ -142,15 +155,16 @@ class FeedForward(nn.Module):
         """The sublayer's output with statistics of its hidden units."""
         spec = self.spec
         activation = activations.get(spec.activation)
-        pre_TF = dense(spec, spec.d_hidden, "up")(x_TD)
+        before, after = feed_forward_std(spec)
+        pre_TF = dense(spec, spec.d_hidden, "up", before)(x_TD)
         theta = {
             name: self.param(f"activation_{name}", nn.initializers.constant(start), (), jnp.float32)
             for name, start in activation.theta.items()
         }
         post_TF = activation.fn(pre_TF, **theta)
         if activation.gated:
-            post_TF = post_TF * activation.value_fn(dense(spec, spec.d_hidden, "value")(x_TD))
-        return dense(spec, spec.d_model, "down", residual_std(spec))(post_TF), _hidden_statistics(pre_TF, post_TF)
+            post_TF = post_TF * activation.value_fn(dense(spec, spec.d_hidden, "value", before)(x_TD))
+        return dense(spec, spec.d_model, "down", after)(post_TF), _hidden_statistics(pre_TF, post_TF)
 
 
 def _hidden_statistics(pre_TF: Array, post_TF: Array) -> Stats:

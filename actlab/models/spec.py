@@ -26,6 +26,7 @@ class Spec:
     norm_position: str
     position: str
     tie_embeddings: bool
+    init: str
     use_bias: bool
     dtype: DTypeLike
 

@@ -17,6 +17,7 @@ import orbax.checkpoint as ocp
 
 from actlab.errors import UserError
 from actlab.training.files import write_atomically
+from actlab.training.processes import meet
 
 SEAL = "actlab_seal.json"  # lies inside a step's folder, so that it goes when the step goes
 
@@ -69,7 +70,8 @@ class Checkpoints:
 
     def seal_finished(self) -> None:
         """Seals what has been committed by now; cheap to call often."""
-        if self._unsealed and not self._manager.is_saving_in_progress():
+        # Of many processes each may see another answer, and sealing is a thing they do together.
+        if self._unsealed and jax.process_count() == 1 and not self._manager.is_saving_in_progress():
             self._wait_and_seal()
 
     def close(self) -> None:
@@ -104,8 +106,10 @@ class Checkpoints:
             self._manager.wait_until_finished()
             for step in sorted(self._unsealed):
                 folder = self._directory / str(step)
-                if folder.is_dir():
+                if jax.process_index() == 0 and folder.is_dir():
                     _write_seal(folder)
+            if self._unsealed:
+                meet(f"sealed in {self._directory}")
             self._unsealed.clear()
 
     @contextlib.contextmanager
@@ -134,11 +138,14 @@ class Checkpoints:
         return f"is damaged ({damaged[0]} differs from its SHA-256)" if damaged else None
 
     def _set_aside(self, step: int) -> None:
-        target = self._directory.parent / "set_aside"
-        target.mkdir(exist_ok=True)
-        destination = target / f"checkpoint-{step}"
-        shutil.rmtree(destination, ignore_errors=True)
-        os.replace(self._directory / str(step), destination)
+        meet(f"looked at {step}")
+        if jax.process_index() == 0:
+            target = self._directory.parent / "set_aside"
+            target.mkdir(exist_ok=True)
+            destination = target / f"{self._directory.name}-{step}"
+            shutil.rmtree(destination, ignore_errors=True)
+            os.replace(self._directory / str(step), destination)
+        meet(f"set {step} aside")
         # Orbax refuses to save at or below a step it has seen: a new manager forgets it.
         self._manager.close()
         self._manager = self._open()

@@ -1,11 +1,11 @@
 """A cohort: runs that compile to one program, their arrays stacked on a leading lane axis.
 
-The only place that jits training, maps over lanes or donates.
+The only place that jits training, maps over lanes, donates or shards.
 """
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,10 +14,9 @@ from jaxtyping import Array, Float, Float32, Int, Int32
 
 from actlab.config import Config
 from actlab.models import Model
+from actlab.training import layout
 from actlab.training import step as steps
 from actlab.training.optimizer import Hyperparameters
-
-Over = Literal["map", "vmap"]
 
 
 class Lane(NamedTuple):
@@ -33,45 +32,66 @@ def lane_of(config: Config) -> Lane:
     return Lane(config.seed, config.optimizer.learning_rate, config.optimizer.weight_decay)
 
 
-def fastest_over() -> Over:
-    """Lanes one after the other on CPU, where batched products are slow (1.6 times), side by side elsewhere."""
-    return "map" if jax.default_backend() == "cpu" else "vmap"
-
-
 class Cohort:
-    """Compiled functions over R lanes; the state is the caller's, its buffers are donated to every training call."""
+    """Compiled functions over R lanes; the state is the caller's, its buffers are donated to every training call.
 
-    def __init__(self, model: Model, config: Config, lanes: Sequence[Lane], over: Over | None = None):
+    `config` gives the static fields; where the lanes differ, `lanes` counts.
+    """
+
+    def __init__(self, model: Model, config: Config, lanes: Sequence[Lane]):
         self.n_lanes = len(lanes)
-        self._steps_per_call = config.train.steps_per_call
+        self.mesh = layout.mesh(config.devices, self.n_lanes, config.data.batch_size)
+        batch = (config.data.batch_size, model.spec.context + 1)
+        self._windows_shape = (self.n_lanes, config.train.steps_per_call, *batch)
         self._seeds = np.array([lane.seed for lane in lanes], np.int32)
-        self._hyper = Hyperparameters(
-            jnp.array([lane.learning_rate for lane in lanes], jnp.float32),
-            jnp.array([lane.weight_decay for lane in lanes], jnp.float32),
+        lanewise, whole = layout.lanewise(self.mesh), layout.whole(self.mesh)
+        traced = ([lane.learning_rate for lane in lanes], [lane.weight_decay for lane in lanes])
+        self._hyper = Hyperparameters(*(jax.device_put(np.array(values, np.float32), lanewise) for values in traced))
+        over_lanes = functools.partial(_over_lanes, by_map=maps_lanes(config), groups=self.mesh.shape["lane"])
+        init = over_lanes(functools.partial(steps.init_state, model, config))
+        self._abstract_state = _with_shardings(self.mesh, jax.eval_shape(init, self._seeds))
+        shardings = jax.tree.map(lambda leaf: leaf.sharding, self._abstract_state)
+        self._init = jax.jit(init, out_shardings=shardings)
+        self._train: Any = jax.jit(
+            _train_lanes(model, config, over_lanes), donate_argnums=0, out_shardings=(shardings, whole)
         )
-        lanewise = functools.partial(_over_lanes, over=over or fastest_over())
-        self._init = jax.jit(lanewise(functools.partial(steps.init_state, model, config)))
-        self._train: Any = jax.jit(_train_lanes(model, config, lanewise), donate_argnums=0)
-        self._evaluate = jax.jit(_evaluate_lanes(model, lanewise))
+        self._evaluate = jax.jit(_evaluate_lanes(model, over_lanes), out_shardings=whole)
 
     def init(self) -> steps.TrainState:
         """Every lane at step 0."""
-        return self._init(jax.device_put(self._seeds))
+        return self._init(jax.device_put(self._seeds, layout.lanewise(self.mesh)))
 
     def abstract_state(self) -> steps.TrainState:
-        """Shapes and dtypes of the state, for restoring."""
-        return jax.eval_shape(self._init, self._seeds)
+        """Shapes, dtypes and shardings of the state, for restoring."""
+        return self._abstract_state
 
-    def compile(self, windows_RKBL: Int32[np.ndarray, "R K B L1"]) -> None:
-        """Compiles training for windows of this shape ahead of time, so that the first call is as fast as the rest."""
-        shape = jax.ShapeDtypeStruct(windows_RKBL.shape, windows_RKBL.dtype)
-        self._train = self._train.lower(self.abstract_state(), self._hyper, shape, np.int32(0)).compile()
+    def compile(self) -> Any:
+        """Compiles training ahead of time, so that the first call is as fast as the rest; returns the program."""
+        windows = jax.ShapeDtypeStruct(self._windows_shape, np.int32, sharding=layout.windows(self.mesh))
+        self._train = self._train.lower(self._abstract_state, self._hyper, windows, self._scalar(0)).compile()
+        return self._train
+
+    def windows(self, fetch: Callable[[slice, slice], Int32[np.ndarray, "r K b L1"]]) -> Int32[Array, "R K B L1"]:
+        """Training windows on the devices; `fetch` gives those of some lanes and rows of the batch.
+
+        Of many processes each asks for the rows of its own devices only.
+        """
+
+        def part(place: Any) -> Int32[np.ndarray, "r K b L1"]:
+            return fetch(place[0], place[2])
+
+        # Putting them there is what is meant; a caller's transfer guard is not about that.
+        with jax.transfer_guard_host_to_device("allow"):
+            return jax.make_array_from_callback(self._windows_shape, layout.windows(self.mesh), part, dtype=np.int32)
 
     def train(
-        self, state: steps.TrainState, windows_RKBL: Int32[np.ndarray, "R K B L1"], n_steps: int
+        self, state: steps.TrainState, windows_RKBL: Int32[Array, "R K B L1"], n_steps: int
     ) -> tuple[steps.TrainState, steps.Metrics]:
-        """The first `n_steps` updates on K batches per lane, and metrics [R, K], of which the first n_steps count."""
-        return self._train(state, self._hyper, jax.device_put(windows_RKBL), _scalar(n_steps))
+        """The first `n_steps` updates on K batches per lane, and metrics [R, K], of which the first n_steps count.
+
+        A lane whose loss is not finite is frozen after that update; its metrics end there.
+        """
+        return self._train(state, self._hyper, windows_RKBL, self._scalar(n_steps))
 
     def evaluate(
         self,
@@ -80,44 +100,70 @@ class Cohort:
         weights_NBL: Float32[np.ndarray, "N B L"],
     ) -> Float[np.ndarray, "R"]:
         """Mean next-token loss of each lane over weighted windows, in nats per token; summed in float64."""
-        sums_RN = jax.device_get(self._evaluate(state.params, *jax.device_put((windows_NBL, weights_NBL))))
+        on_device = jax.device_put((windows_NBL, weights_NBL), layout.validation(self.mesh))
+        sums_RN = jax.device_get(self._evaluate(state.params, *on_device))
         return np.asarray(sums_RN, np.float64).sum(axis=1) / weights_NBL.sum(dtype=np.float64)
 
+    def _scalar(self, value: int) -> Array:
+        """An int32 scalar put on the devices explicitly, as the transfer guard wants it."""
+        return jax.device_put(np.int32(value), layout.whole(self.mesh))
 
-def _scalar(value: int) -> Array:
-    """An int32 scalar put on the device explicitly, as the transfer guard wants it."""
-    return jax.device_put(np.int32(value))
+
+def maps_lanes(config: Config) -> bool:
+    """Lanes one after the other on CPU, where batched products are slow (1.6 times), side by side elsewhere."""
+    by = config.devices.lanes_by
+    return by == "map" or (by == "auto" and jax.default_backend() == "cpu")
 
 
-def _over_lanes(function: Callable[..., Any], over: Over) -> Callable[..., Any]:
-    if over == "vmap":
+def _with_shardings(mesh: jax.sharding.Mesh, state: Any) -> Any:
+    place = lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)  # noqa: E731
+    return jax.tree.map(place, state, layout.of_state(mesh, state))
+
+
+def _over_lanes(function: Callable[..., Any], by_map: bool, groups: int) -> Callable[..., Any]:
+    """`function` of one lane over a leading lane axis, which lies on `groups` devices."""
+    if not by_map:
         return jax.vmap(function)
-    return lambda *args: jax.lax.map(lambda lane: function(*lane), args)
+    one_by_one = lambda *args: jax.lax.map(lambda lane: function(*lane), args)  # noqa: E731
+    if groups == 1:
+        return one_by_one
+
+    def by_groups(*args: Any) -> Any:
+        # Side by side over the devices, one after the other on each: no lane crosses devices.
+        split = jax.tree.map(lambda leaf: leaf.reshape(groups, -1, *leaf.shape[1:]), args)
+        merge = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])  # noqa: E731
+        return jax.tree.map(merge, jax.vmap(one_by_one)(*split))
+
+    return by_groups
 
 
-def _train_lanes(model: Model, config: Config, lanewise: Callable[..., Any]) -> Callable[..., Any]:
+def _train_lanes(model: Model, config: Config, over_lanes: Callable[..., Any]) -> Callable[..., Any]:
     def train(state: Any, hyper: Any, windows_RKBL: Int[Array, "R K B L1"], n_steps: Int[Array, ""]) -> Any:
         # A loop with a traced bound, not a scan: one program serves calls of any length up to K, so that where a run
         # stops, evaluates or saves changes no bit of what it computes.
         def train_lane(state: Any, hyper: Any, windows_KBL: Any) -> Any:
-            def body(i: Array, carry: Any) -> Any:
-                state, metrics = carry
+            def goes_on(carry: Any) -> Array:
+                i, state, _ = carry
+                return (i < n_steps) & ~state.diverged
+
+            def update(carry: Any) -> Any:
+                i, state, metrics = carry
                 state, new = steps.train_step(model, config, hyper, state, windows_KBL[i])
-                return state, jax.tree.map(lambda all_K, one: all_K.at[i].set(one), metrics, new)
+                return i + 1, state, jax.tree.map(lambda all_K, one: all_K.at[i].set(one), metrics, new)
 
             empty = steps.Metrics(*(jnp.zeros(windows_KBL.shape[0], jnp.float32) for _ in steps.Metrics._fields))
-            return jax.lax.fori_loop(0, n_steps, body, (state, empty))
+            return jax.lax.while_loop(goes_on, update, (jnp.int32(0), state, empty))[1:]
 
-        return lanewise(train_lane)(state, hyper, windows_RKBL)
+        return over_lanes(train_lane)(state, hyper, windows_RKBL)
 
     return train
 
 
-def _evaluate_lanes(model: Model, lanewise: Callable[..., Any]) -> Callable[..., Any]:
+def _evaluate_lanes(model: Model, over_lanes: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate(params: Any, windows_NBL: Any, weights_NBL: Any) -> Any:
         def evaluate_lane(params: Any) -> Any:
             return jax.lax.map(lambda batch: steps.eval_step(model, params, *batch), (windows_NBL, weights_NBL))
 
-        return lanewise(evaluate_lane)(params)
+        return over_lanes(evaluate_lane)(params)
 
     return evaluate

@@ -1,6 +1,7 @@
 """The loop: drives a cohort from its newest checkpoint to its last step. Evaluates, logs, saves, stops when told."""
 
 import dataclasses
+import functools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -19,11 +20,18 @@ from actlab.training.step import Metrics
 
 @dataclasses.dataclass(frozen=True)
 class Feed:
-    """The data of a cohort: training windows of a span of steps, and the validation set."""
+    """The data of a cohort: rows of the batch of a seed and step, the seeds of its lanes, the validation set."""
 
-    train: Callable[[int, int], Int32[np.ndarray, "R K B L1"]]  # (first step, steps per call)
+    batch: Callable[[int, int, slice], Int32[np.ndarray, "b L1"]]  # (seed, step, rows)
+    seeds: tuple[int, ...]
     windows_NBL: Int32[np.ndarray, "N B L1"]
     weights_NBL: Float32[np.ndarray, "N B L"]
+
+    def train(self, steps: range, lanes: slice, rows: slice) -> Int32[np.ndarray, "r K b L1"]:
+        """Training windows of some lanes and rows."""
+        # Lanes of one seed read the same windows.
+        of_seed = {seed: np.stack([self.batch(seed, step, rows) for step in steps]) for seed in set(self.seeds[lanes])}
+        return np.stack([of_seed[seed] for seed in self.seeds[lanes]])
 
 
 @runtime_checkable
@@ -31,7 +39,7 @@ class Watcher(Protocol):
     """Whoever looks on while a cohort trains."""
 
     def on_step(self, step: int, loss: Float[np.ndarray, "R"], tokens_per_second: float) -> None:
-        """A call has ended at `step` with these training losses."""
+        """A call has ended at `step` with these training losses; the speed is that of all lanes together."""
 
     def on_evaluation(self, step: int, loss: Float[np.ndarray, "R"]) -> None:
         """These are the validation losses at `step`."""
@@ -59,11 +67,11 @@ class Loop:
         self._saved = 0
 
     def run(
-        self, checkpoints: Checkpoints, restored: tuple[Any, int], stop: Callable[[], bool]
+        self, checkpoints: Checkpoints, restored: tuple[Any, int], stop: Callable[[int], bool]
     ) -> tuple[Any, int, bool]:
-        """Trains to the end, to the divergence of every lane, or until `stop()`; returns (state, step, stopped)."""
+        """Trains to the end, to the divergence of every lane, or until `stop(step)`; returns (state, step, stopped)."""
         state, step = restored
-        kept = self._workdir.begin_metrics(step)
+        kept = self._workdir.begin_metrics(step, self._names)
         self._seconds = max((row["seconds"] for row in kept), default=0.0)
         self._alive[[self._names.index(row["run"]) for row in kept if "status" in row]] = False
         self._saved = step
@@ -74,9 +82,10 @@ class Loop:
         waiting: tuple[int, int, Metrics] | None = None
         n_steps, train = self._config.train.n_steps, self._config.train
         with jax.transfer_guard("disallow"):
-            while step < n_steps and self._alive.any() and not stop():
+            while step < n_steps and self._alive.any() and not stop(step):
                 end = boundary(self._config, step)
-                windows = self._feed.train(step, train.steps_per_call)
+                span = range(step, step + train.steps_per_call)
+                windows = self._cohort.windows(functools.partial(self._feed.train, span))
                 state, metrics = self._cohort.train(state, windows, end - step)
                 # The device works on this call while the host writes down the one before.
                 self._log(waiting)
@@ -114,7 +123,7 @@ class Loop:
             return
         first, end, on_device = waiting
         metrics: Any = jax.device_get(on_device)
-        speed = (end - first) * self._tokens_per_step / self._elapsed()
+        speed = (end - first) * self._tokens_per_step * int(self._alive.sum()) / self._elapsed()
         rows = []
         for index, step in enumerate(range(first + 1, end + 1)):
             for lane in np.flatnonzero(self._alive).tolist():

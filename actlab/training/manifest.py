@@ -1,10 +1,13 @@
-"""manifest.json: on what a run was trained. Package versions, commit, device, data; a row per session."""
+"""manifest.json: on what the runs were trained. Package versions, commit, device, data; a row per session; how the
+runs were dealt into programs.
+"""
 
 import datetime
 import importlib.metadata
 import pathlib
 import platform
 import subprocess
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -37,22 +40,47 @@ def require_same_data(workdir: Workdir, tokens: TokenCache) -> None:
         )
 
 
-def add_session(workdir: Workdir, tokens: TokenCache, command: list[str], step: int, notes: list[str]) -> None:
-    """Records a session that goes on from `step`; the first one also records the data."""
+def begin(workdir: Workdir, tokens: TokenCache, command: list[str], parts: Mapping[str, Sequence[str]]) -> None:
+    """Records that a session begins; the first one also records the data and the `parts`, runs by program."""
     manifest = workdir.manifest() or {"data": _describe(tokens), "sessions": []}
+    manifest.setdefault("parts", parts)
     manifest["sessions"].append(
         {
-            "from_step": step,
             "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "command": command,
             "commit": _commit(),
             "device": {"kind": jax.devices()[0].device_kind, "count": jax.device_count(), "host": platform.machine()},
             "python": platform.python_version(),
             "packages": {name: _version(name) for name in PACKAGES},
-            "notes": notes,
+            "restored": [],
+            "notes": [],
         }
     )
     workdir.write_manifest(manifest)
+
+
+def note(workdir: Workdir, part: str, step: int, notes: Sequence[str]) -> None:
+    """Adds to the newest session that `part` went on from `step`, and what was noticed in its checkpoints."""
+    manifest = workdir.manifest()
+    session = manifest["sessions"][-1]
+    session["restored"].append({"part": part, "step": step})
+    session["notes"] += notes
+    workdir.write_manifest(manifest)
+
+
+def parts(workdir: Workdir) -> dict[str, list[str]]:
+    """Names of the runs of each program, in the order of training; empty before the first session."""
+    return workdir.manifest().get("parts", {})
+
+
+def divide(workdir: Workdir, part: str) -> None:
+    """Records that a part did not fit into memory and is two from now on."""
+    manifest = workdir.manifest()
+    divided = {}
+    for name, runs in manifest["parts"].items():
+        half = -(-len(runs) // 2)
+        divided |= {f"{name}a": runs[:half], f"{name}b": runs[half:]} if name == part else {name: runs}
+    workdir.write_manifest({**manifest, "parts": divided})
 
 
 def _describe(tokens: TokenCache) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import math
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import filelock
@@ -21,10 +21,13 @@ Row = dict[str, Any]
 
 
 class Workdir:
-    """A run's folder, held by one process at a time. Whole files are written atomically, metrics row by row."""
+    """The folder of a run or a sweep, held by one process at a time. Whole files are written atomically, metrics row
+    by row. Of many processes that train together only the one that `writes` changes anything.
+    """
 
-    def __init__(self, path: pathlib.Path):
+    def __init__(self, path: pathlib.Path, writes: bool = True):
         self.path = path
+        self._writes = writes
         self._lock = filelock.FileLock(path / ".lock")
         self._metrics: Any = None
 
@@ -46,6 +49,8 @@ class Workdir:
             UserError: as check, or if the folder is in use by another process.
         """
         self.check(config)
+        if not self._writes:
+            return
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
@@ -84,7 +89,8 @@ class Workdir:
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Replaces manifest.json."""
-        write_atomically(self.path / "manifest.json", json.dumps(manifest, indent=2) + "\n")
+        if self._writes:
+            write_atomically(self.path / "manifest.json", json.dumps(manifest, indent=2) + "\n")
 
     def metrics(self) -> list[Row]:
         """All complete rows of metrics.jsonl; a last line cut short by a kill is left out."""
@@ -92,23 +98,29 @@ class Workdir:
         lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
         return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
-    def begin_metrics(self, step: int) -> list[Row]:
-        """Drops the rows after `step`, which a resume writes again, and opens the file; returns the rows kept."""
-        kept = [row for row in self.metrics() if row["step"] <= step] if step else []
+    def begin_metrics(self, step: int, names: Collection[str]) -> list[Row]:
+        """Drops the runs' rows after `step`, which a resume writes again, and opens the file; returns those kept.
+
+        At step 0 none is kept: its evaluation is done again too.
+        """
+        kept = [row for row in self.metrics() if row["run"] not in names or (step and row["step"] <= step)]
         if self._metrics:
             self._metrics.close()
-        write_atomically(self.path / "metrics.jsonl", "".join(_line(row) for row in kept))
-        self._metrics = (self.path / "metrics.jsonl").open("a")
-        return kept
+        if self._writes:
+            write_atomically(self.path / "metrics.jsonl", "".join(_line(row) for row in kept))
+            self._metrics = (self.path / "metrics.jsonl").open("a")
+        return [row for row in kept if row["run"] in names]
 
     def append_metrics(self, rows: Iterable[Row]) -> None:
         """Appends rows; a number that is not finite becomes null, which JSON can hold."""
-        self._metrics.writelines(_line(row) for row in rows)
-        self._metrics.flush()
+        if self._writes:
+            self._metrics.writelines(_line(row) for row in rows)
+            self._metrics.flush()
 
     def sync_metrics(self) -> None:
         """Forces the rows to disk: before a checkpoint of their step is, lest a resume lack them."""
-        os.fsync(self._metrics.fileno())
+        if self._writes:
+            os.fsync(self._metrics.fileno())
 
     def results(self) -> list[dict[str, str]]:
         """The rows of results.csv; empty where there is none."""
@@ -117,6 +129,8 @@ class Workdir:
 
     def write_results(self, rows: list[Row]) -> None:
         """Replaces results.csv."""
+        if not self._writes:
+            return
         with tempfile.SpooledTemporaryFile(mode="w+", newline="") as buffer:
             writer = csv.DictWriter(buffer, rows[0].keys(), lineterminator="\n")
             writer.writeheader()

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from actlab.config import Config
 from actlab.models import Model
@@ -19,6 +19,7 @@ class TrainState(NamedTuple):
     step: Int[Array, ""]
     params: Any
     optimizer: Any
+    diverged: Bool[Array, ""]  # a loss was not finite; the run is frozen
 
 
 class Metrics(NamedTuple):
@@ -35,7 +36,7 @@ def init_state(model: Model, config: Config, seed: Int[Array, ""]) -> TrainState
     """Step 0: parameters drawn from the seed, moments zero."""
     params = model.init(jax.random.key(seed))
     tx = adamw(config.optimizer, jnp.float32(0), jnp.float32(0))
-    return TrainState(jnp.int32(0), params, tx.init(params))
+    return TrainState(jnp.int32(0), params, tx.init(params), jnp.bool_(False))
 
 
 def train_step(
@@ -54,7 +55,7 @@ def train_step(
     params = optax.apply_updates(state.params, updates)
     norm = optax.tree.norm
     metrics = Metrics(loss, norm(grads), norm(updates), norm(params), learning_rate)
-    return TrainState(state.step + 1, params, optimizer), metrics
+    return TrainState(state.step + 1, params, optimizer, ~jnp.isfinite(loss)), metrics
 
 
 def eval_step(model: Model, params: Any, windows: Int[Array, "B L1"], weights: Float[Array, "B L"]) -> Float[Array, ""]:

@@ -11,7 +11,7 @@ from absl.testing import flagsaver
 
 from actlab import activations
 from actlab.activations import __main__ as command
-from actlab.activations import colours, figures
+from actlab.activations import catalogue, colours, figures
 from actlab.errors import UserError
 
 
@@ -100,10 +100,18 @@ def test_styles_tell_activations_apart_also_without_colour_within_a_family():
         assert family == "gelu_scale" or len(set(found)) >= len(found) - 1
 
 
-def test_a_style_is_that_of_the_name_whatever_its_parameters_and_a_new_activation_has_one():
+@pytest.fixture
+def own():
+    """A gated activation of a user's."""
+    thrice = activations.Activation("thrice", jnp.abs, "3 v |x|", "ours", gated=True, value_fn=lambda v: 3 * v)
+    yield activations.register(thrice)
+    catalogue._records.pop("thrice")
+
+
+def test_a_style_is_that_of_the_name_whatever_its_parameters_and_a_new_activation_has_one(own):
     assert colours.style("celu(alpha=0.5)") == colours.style("celu") == colours.STYLES["celu"]
     assert colours.style("swish_1") == colours.STYLES["silu"]
-    activations.register(activations.Activation("style_of_mine", jnp.abs, "|x|", "ours"))
-    assert colours.style("style_of_mine").colour in colours.PALETTE
+    assert colours.style(own.name).colour in colours.PALETTE
+    np.testing.assert_array_equal(figures.curves(own.name, -1.0, 1.0, points=2)[0], [3, 3])
     with pytest.raises(UserError, match="did you mean 'gelu'"):
         colours.style("gleu")

@@ -47,11 +47,10 @@ def test_the_order_is_that_of_philox():
 def test_processes_together_hold_the_whole_batch(n_processes, step):
     tokens = np.arange(500, dtype=np.uint16)
     whole = batches.train_batch(tokens, context=7, batch_size=12, seed=1, step=step)
+    n_rows = 12 // n_processes
     parts = [
-        batches.train_batch(
-            tokens, context=7, batch_size=12, seed=1, step=step, process_index=i, process_count=n_processes
-        )
-        for i in range(n_processes)
+        batches.train_batch(tokens, context=7, batch_size=12, seed=1, step=step, rows=slice(first, first + n_rows))
+        for first in range(0, 12, n_rows)
     ]
     np.testing.assert_array_equal(np.concatenate(parts), whole)
 
@@ -72,11 +71,6 @@ def test_seeds_differ_up_to_64_bits():
 def test_other_seeds_are_refused(seed):
     with pytest.raises(UserError, match=f"seed={seed} is outside"):
         rows_of(np.arange(100, dtype=np.uint16), 10, 2, range(1), seed=seed)
-
-
-def test_a_batch_that_cannot_be_shared_is_refused():
-    with pytest.raises(UserError, match="data.batch_size=5 cannot be shared by 2 processes"):
-        rows_of(np.arange(100, dtype=np.uint16), 10, 5, range(1), process_count=2)
 
 
 def test_too_little_text_names_data_tokens_and_context(tmp_path, write_texts):

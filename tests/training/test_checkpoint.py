@@ -112,7 +112,7 @@ def test_a_flipped_bit_is_noticed_and_the_step_before_is_taken(tmp_path):
     state, step, notes = restored(tmp_path / "c")
     assert step == 10 and "20" in notes[0] and "damaged" in notes[0]
     jax.tree.map(np.testing.assert_array_equal, state, state_at(10))
-    assert (tmp_path / "set_aside" / "checkpoint-20").is_dir()
+    assert (tmp_path / "set_aside" / "c-20").is_dir()
 
 
 @pytest.mark.parametrize("harm", ["missing", "truncated", b"{", b"[]", b"\xff\xfe"])

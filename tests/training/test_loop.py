@@ -21,28 +21,24 @@ class Silent:
 
 
 def feed(lanes):
-    def train(first, n_steps):
-        rng = lambda lane, step: np.random.default_rng((lane.seed, step))  # noqa: E731
-        return np.array(
-            [[rng(lane, step).integers(0, 24, (4, 9)) for step in range(first, first + n_steps)] for lane in lanes],
-            np.int32,
-        )
+    def batch(seed, step, rows):
+        return np.random.default_rng((seed, step)).integers(0, 24, (4, 9)).astype(np.int32)[rows]
 
     validation = np.random.default_rng(0).integers(0, 24, (2, 4, 9)).astype(np.int32)
-    return Feed(train, validation, np.ones((2, 4, 8), np.float32))
+    return Feed(batch, tuple(lane.seed for lane in lanes), validation, np.ones((2, 4, 8), np.float32))
 
 
 def session(path, config, lanes=None, stop_after=None):
     """One session in a workdir; stops when asked for the `stop_after`th time whether to stop."""
     lanes = lanes or [lane_of(config)]
-    cohort = Cohort(models.build(config.model), config, lanes, "map")
+    cohort = Cohort(models.build(config.model), config, lanes)
     workdir = Workdir(path)
     workdir.open(config)
     checkpoints = Checkpoints(path / "checkpoints", config.train.keep_checkpoints)
     state, step, _ = checkpoints.restore_latest(cohort.abstract_state())
     asked = iter(range(1_000_000))
     loop = Loop(config, cohort, [f"run{index}" for index in range(len(lanes))], feed(lanes), workdir, Silent())
-    result = loop.run(checkpoints, (state, step), lambda: stop_after is not None and next(asked) >= stop_after)
+    result = loop.run(checkpoints, (state, step), lambda _: stop_after is not None and next(asked) >= stop_after)
     workdir.close()
     return result
 

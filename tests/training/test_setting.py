@@ -1,11 +1,11 @@
-"""What a session makes of its data before it trains."""
+"""What is known of a cohort before it trains."""
 
 import numpy as np
 import pytest
 
 import actlab.data
 from actlab.config import Config, replace
-from actlab.training import session
+from actlab.training import setting
 
 
 @pytest.fixture
@@ -19,9 +19,13 @@ def tokens(tmp_path):
     return actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False)
 
 
+SMALL = {"model.context": 8, "model.d_model": 8, "model.n_heads": 1, "model.vocab_size": 300, "data.batch_size": 4}
+
+
 def feed_of(tokens, **changes):
-    config = replace(Config(), **{"model.context": 8, "data.batch_size": 4, **changes})
-    return session._feed(config, tokens)
+    config = replace(Config(), **{**SMALL, **changes})
+    ready = setting.prepare(["run"], [config], tokens)
+    return ready.feed, ready.floor
 
 
 def test_every_validation_token_is_weighed_once_and_the_filler_not_at_all(tokens):
@@ -36,8 +40,22 @@ def test_every_validation_token_is_weighed_once_and_the_filler_not_at_all(tokens
 
 def test_training_windows_differ_by_step_and_by_seed_and_come_in_the_order_of_steps(tokens):
     feed, _ = feed_of(tokens)
-    first, later = feed.train(0, 3), feed.train(2, 3)
+    every = (slice(None), slice(None))
+    first, later = feed.train(range(3), *every), feed.train(range(2, 5), *every)
     assert first.shape == (1, 3, 4, 9)
     np.testing.assert_array_equal(first[:, 2], later[:, 0])
     assert not np.array_equal(first[:, 0], first[:, 1])
-    assert not np.array_equal(first, feed_of(tokens, seed=1)[0].train(0, 3))
+    assert not np.array_equal(first, feed_of(tokens, seed=1)[0].train(range(3), *every))
+
+
+def test_lanes_and_rows_of_training_windows_are_parts_of_the_whole(tokens):
+    config = replace(Config(), **SMALL)
+    configs = [replace(config, seed=seed) for seed in (4, 5, 4)]
+    ready = setting.prepare(["a", "b", "c"], configs, tokens)
+    whole = ready.feed.train(range(2), slice(None), slice(None))
+    np.testing.assert_array_equal(whole[0], whole[2])
+    assert not np.array_equal(whole[0], whole[1])
+    np.testing.assert_array_equal(ready.feed.train(range(2), slice(1, 3), slice(1, 3)), whole[1:3, :, 1:3])
+    part = ready.part(["c", "b"])
+    assert part.names == ("c", "b") and [lane.seed for lane in part.lanes] == [4, 5]
+    np.testing.assert_array_equal(part.feed.train(range(2), slice(None), slice(None)), whole[[2, 1]])

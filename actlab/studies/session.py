@@ -1,0 +1,208 @@
+"""A session: one call of the command on one workdir, from a config to the results of its runs."""
+
+import dataclasses
+import itertools
+import pathlib
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+from rich.console import Console
+
+from actlab import config as config_lib
+from actlab import models
+from actlab.config import Config
+from actlab.data.cache import TokenCache
+from actlab.errors import UserError
+from actlab.studies import announce, plan, sweep
+from actlab.studies.sweep import Run
+from actlab.training import manifest, memory
+from actlab.training.checkpoint import Checkpoints
+from actlab.training.cohort import Cohort
+from actlab.training.display import Display
+from actlab.training.loop import Loop
+from actlab.training.processes import meet
+from actlab.training.records import Row, Workdir
+from actlab.training.results import result_row
+from actlab.training.setting import Setting, open_data, prepare, resolve
+from actlab.training.stopping import StopSignal
+
+
+def run(config: Config, label: str, workdir: pathlib.Path | None, command: list[str], dry_run: bool = False) -> int:
+    """Trains the runs of a config, or goes on with them, or says that they are done; returns the exit code.
+
+    `label` names the default workdir, runs/LABEL-FINGERPRINT. A dry run prints what would be done, and writes nothing
+    but prepared data.
+
+    Raises:
+        UserError: for whatever the user can mend.
+    """
+    console = Console(highlight=False, soft_wrap=True, quiet=jax.process_index() > 0)
+    runs = sweep.expand(config)
+    if workdir:
+        # What can be known is told before any work is spent on the data.
+        Workdir(workdir).check(config)
+        if _say_if_done(console, Workdir(workdir), len(runs)):
+            return 0
+    for model in {run.config.model: None for run in runs}:
+        models.build(dataclasses.replace(model, vocab_size=model.vocab_size or 2))  # raises
+    announce.name_of_data(console, config)
+    tokens = open_data([run.config for run in runs])
+    config, settings = _settings(config, runs, tokens)
+    announce.header(console, settings, tokens)
+    path = workdir or pathlib.Path("runs") / f"{label}-{config_lib.fingerprint(config)[:8]}"
+    records = Workdir(path, writes=jax.process_index() == 0)
+    records.check(config)
+    if _say_if_done(console, records, len(runs)):
+        return 0
+    manifest.require_same_data(records, tokens)
+    plans = plan.make(settings) if len(runs) > 1 or dry_run else []
+    if plans:
+        plan.show(console, plans)
+    if dry_run:
+        return 0
+    records.open(config)
+    try:
+        lanes = [plan.lanes for plan in plans] or [(1,)]
+        manifest.begin(records, tokens, command, _deal(settings, lanes))
+        meet("the manifest is written")
+        return Session(settings, {run.name: run.axes for run in runs}, tokens, records, console).run()
+    except OSError as error:
+        raise UserError(
+            f"--workdir={path} cannot be written any more ({error.strerror or error}): make room, then run the same "
+            "command, which goes on from the last checkpoint."
+        ) from error
+    finally:
+        records.close()
+
+
+def _settings(config: Config, runs: Sequence[Run], tokens: TokenCache) -> tuple[Config, list[Setting]]:
+    """The config with what all its runs resolve alike filled in, and the cohorts."""
+    resolved = [dataclasses.replace(run, config=resolve(run.config, tokens.name, tokens.vocab_size)) for run in runs]
+    alike = {"data.name": tokens.name}
+    for path in ("model.vocab_size", "model.d_ff"):
+        values = {config_lib.flat(run.config)[path] for run in resolved}
+        if len(values) == 1 and not any(path in run.axes for run in runs):
+            alike[path] = values.pop()
+    cohorts = [
+        prepare([run.name for run in cohort], [run.config for run in cohort], tokens)
+        for cohort in sweep.cohorts(resolved)
+    ]
+    return config_lib.replace(config, **alike), cohorts
+
+
+def _deal(settings: Sequence[Setting], lanes: Sequence[Sequence[int]]) -> dict[str, list[str]]:
+    """The runs of each program."""
+    parts = {}
+    for setting, numbers in zip(settings, lanes, strict=True):
+        names = iter(setting.names)
+        for number in numbers:
+            parts[str(len(parts))] = list(itertools.islice(names, number))
+    return parts
+
+
+def _say_if_done(console: Console, records: Workdir, n_runs: int) -> bool:
+    rows = records.results()
+    done = len(rows) == n_runs and all(row["status"] != "stopped" for row in rows)
+    if done:
+        announce.results(console, rows, records.path, "was done before; nothing to do")
+    return done
+
+
+class Session:
+    """Trains the parts of a workdir one after the other; `run` is called once."""
+
+    def __init__(
+        self,
+        settings: Sequence[Setting],
+        axes: Mapping[str, Row],
+        tokens: TokenCache,
+        records: Workdir,
+        console: Console,
+    ):
+        self._settings, self._tokens, self._records, self._console = settings, tokens, records, console
+        self._of = {name: setting for setting in settings for name in setting.names}
+        self._labels = dict(zip(map(id, settings), plan.labels(settings), strict=True))
+        self._axes = axes
+        self._rows: dict[str, Any] = {row["run"]: row for row in records.results()}
+
+    def run(self) -> int:
+        """Trains what is not done; returns the exit code."""
+        n_steps = sum(setting.config.train.n_steps * len(setting.names) for setting in self._settings)
+        state, stopped = None, False
+        self._console.print(f"workdir     {self._records.path}")
+        with StopSignal() as stop, Display(self._console, n_steps, len(self._of) > 1) as display:
+            display.skip(sum(self._of[name].config.train.n_steps for name in self._of if self._is_done(name)))
+            while (part := self._next()) and not stopped:
+                try:
+                    state, stopped = self._train(*part, stop, display)
+                except jax.errors.JaxRuntimeError as error:
+                    self._divide(*part, error)
+        if stopped:
+            self._console.print("stopped; the same command goes on from there")
+            return 128 + (stop.received or signal.SIGTERM)
+        rows = [self._rows[name] for name in self._of]
+        if state is not None and len(rows) == 1 and rows[0]["status"] == "finished":
+            announce.sample(self._console, self._settings[0], self._tokens, state)
+        announce.results(self._console, rows, self._records.path)
+        return 0
+
+    def _next(self) -> tuple[str, Setting] | None:
+        """The first part that is not done."""
+        for name, runs in manifest.parts(self._records).items():
+            if not all(map(self._is_done, runs)):
+                return name, self._of[runs[0]].part(runs)
+        return None
+
+    def _is_done(self, run: str) -> bool:
+        return run in self._rows and self._rows[run]["status"] != "stopped"
+
+    def _train(self, part: str, setting: Setting, stop: StopSignal, display: Display) -> tuple[Any, bool]:
+        config, console = setting.config, self._console
+        cohort = Cohort(setting.model, config, setting.lanes)
+        folder = self._records.path / "checkpoints" / part
+        checkpoints = Checkpoints(folder, config.train.keep_checkpoints)
+        state, step, notes = checkpoints.restore_latest(cohort.abstract_state())
+        for note in notes:
+            console.print(f"warning     {note}")
+        if step:
+            console.print(f"            {part}: going on from step {step}")
+        manifest.note(self._records, part, step, notes)
+        self._tokens.tokenizer.save(self._records.path / "tokenizer")
+        label = self._labels[id(self._of[setting.names[0]])]
+        watcher = display.cohort(label, config.train.n_steps, len(setting.names), step, setting.floor)
+        cohort.compile()
+        loop = Loop(config, cohort, setting.names, setting.feed, self._records, watcher)
+        state, step, stopped = loop.run(checkpoints, (state, step), stop)
+        self._write_results(setting, step)
+        return state, stopped
+
+    def _write_results(self, setting: Setting, step: int) -> None:
+        metrics = self._records.metrics()
+        for name, config in zip(setting.names, setting.configs, strict=True):
+            row = result_row(config, name, metrics, setting.costs, setting.floor, step)
+            self._rows[name] = {**row, "lanes": len(setting.names)} | _columns(self._axes[name])
+        self._records.write_results([self._rows[name] for name in self._of if name in self._rows])
+
+    def _divide(self, part: str, setting: Setting, error: Exception) -> None:
+        """Makes two parts of one that does not fit into memory; raises what it cannot mend."""
+        if not memory.is_exhausted(error):
+            raise error
+        if len(setting.names) == 1:
+            raise UserError(
+                f"config.data.batch_size={setting.config.data.batch_size} does not fit into the device's memory: "
+                "lower it, or the model's size."
+            ) from error
+        self._console.print(f"warning     {len(setting.names)} lanes do not fit into memory: halved")
+        if jax.process_index() == 0:
+            shutil.rmtree(self._records.path / "checkpoints" / part, ignore_errors=True)
+        manifest.divide(self._records, part)
+        meet(f"{part} is divided")
+
+
+def _columns(place: Row) -> Row:
+    """The fields of a run's place on the axes that results.csv does not have anyway."""
+    own = ("model.activation", "optimizer.learning_rate", "optimizer.weight_decay", "seed")
+    return {path: value for path, value in place.items() if path not in own}

@@ -1,0 +1,48 @@
+"""A sweep small enough to train in a test, on data that is prepared once."""
+
+import numpy as np
+import pytest
+
+import actlab.data
+from actlab.config import Config, replace
+
+
+@pytest.fixture(scope="session")
+def texts(tmp_path_factory) -> str:
+    """A folder of prepared data with the text data set "mine"."""
+    folder, source = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("texts")
+    rng = np.random.default_rng(0)
+    for name, n in (("train", 200), ("valid", 40)):
+        lines = [" ".join(rng.choice(["a", "the", "cat", "sat", "mat"], 8)) + "\n<|endoftext|>\n" for _ in range(n)]
+        (source / f"{name}.txt").write_text("".join(lines))
+    actlab.data.prepare("mine", folder, source=source, progress=False)
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def small_sweep(texts) -> Config:
+    """Two activations, two learning rates, two seeds: two cohorts of four lanes, 12 steps each."""
+    return replace(
+        Config(),
+        **{
+            "model.n_layers": 1,
+            "model.d_model": 8,
+            "model.n_heads": 1,
+            "model.context": 16,
+            "optimizer.warmup_steps": 2,
+            "data.name": "mine",
+            "data.dir": texts,
+            "data.batch_size": 4,
+            "train.n_steps": 12,
+            "train.steps_per_call": 2,
+            "train.log_every": 2,
+            "train.eval_every": 4,
+            "train.eval_tokens": 300,
+            "train.checkpoint_every": 4,
+            "sweep": {
+                "model.activation": ("relu", "tanh"),
+                "optimizer.learning_rate": (1e-3, 1e-2),
+                "seed": (1, 2),
+            },
+        },
+    )

@@ -1,0 +1,194 @@
+"""A session on a sweep: results that do not depend on stops, on division into programs or on neighbours."""
+
+import csv
+import json
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+
+from actlab.config import replace
+from actlab.errors import UserError
+from actlab.studies import session, trained
+from actlab.training import cohort as cohorts
+from actlab.training.records import TIME_FIELDS, Workdir
+
+
+def run(config, workdir, **options):
+    return session.run(config, "sweep", workdir, ["test"], **options)
+
+
+def metrics(workdir):
+    rows = Workdir(workdir).metrics()
+    return [{key: value for key, value in row.items() if key not in TIME_FIELDS} for row in rows]
+
+
+def results(workdir):
+    rows = csv.DictReader((workdir / "results.csv").read_text().splitlines())
+    return {row["run"]: {key: value for key, value in row.items() if key != "seconds"} for row in rows}
+
+
+@pytest.fixture(scope="module")
+def finished(small_sweep, tmp_path_factory):
+    """A sweep that nobody disturbed."""
+    workdir = tmp_path_factory.mktemp("finished") / "w"
+    assert run(small_sweep, workdir) == 0
+    return workdir
+
+
+def test_a_sweep_leaves_a_row_per_run_in_the_order_of_its_axes(small_sweep, finished):
+    rows = results(finished)
+    assert list(rows) == [
+        f"{activation}-lr{rate}-seed{seed}"
+        for activation in ("relu", "tanh")
+        for rate in (0.001, 0.01)
+        for seed in (1, 2)
+    ]
+    assert {row["status"] for row in rows.values()} == {"finished"} and {row["lanes"] for row in rows.values()} == {"4"}
+    last = {row["run"]: row["loss"] for row in metrics(finished) if row["split"] == "validation"}
+    assert {name: float(row["final_loss"]) for name, row in rows.items()} == last
+    seen = [(row["run"], row["split"], row["step"]) for row in metrics(finished)]
+    assert len(seen) == len(set(seen)) == 8 * (6 + 4)
+
+
+def test_within_a_seed_activations_share_what_they_start_from(small_sweep, finished):
+    starts = {row["run"]: row["loss"] for row in metrics(finished) if row["split"] == "validation" and row["step"] == 0}
+    assert starts["relu-lr0.001-seed1"] == starts["relu-lr0.01-seed1"] != starts["relu-lr0.001-seed2"]
+    # The activations differ, their other weights do not: a small model starts nearly alike.
+    assert starts["relu-lr0.001-seed1"] == pytest.approx(starts["tanh-lr0.001-seed1"], abs=1e-2)
+
+
+@pytest.mark.parametrize("stop_at", [[("0", 6)], [("0", 12), ("1", 2)], [("1", 4), ("1", 10)]])
+def test_a_sweep_stopped_in_the_middle_gives_the_same_results(small_sweep, finished, tmp_path, monkeypatch, stop_at):
+    whole = session.Session._train
+    for part_to_stop, step_to_stop in stop_at:
+
+        def train(self, part, setting, stop, display, where=(part_to_stop, step_to_stop)):
+            asked = lambda step: stop.__setattr__("received", 15) if (part, step) >= where else None  # noqa: E731
+            monkeypatch.setattr(session.StopSignal, "__call__", lambda self, step: asked(step) or bool(self.received))
+            return whole(self, part, setting, stop, display)
+
+        monkeypatch.setattr(session.Session, "_train", train)
+        assert run(small_sweep, tmp_path / "w") == 143
+    monkeypatch.undo()
+    assert run(small_sweep, tmp_path / "w") == 0
+    assert results(tmp_path / "w") == results(finished)
+    assert metrics(tmp_path / "w") == metrics(finished)
+
+
+def test_a_finished_sweep_is_not_trained_again(small_sweep, finished, capsys):
+    before = (finished / "metrics.jsonl").stat().st_mtime_ns
+    assert run(small_sweep, finished) == 0
+    assert "8: was done before; nothing to do" in capsys.readouterr().out
+    assert (finished / "metrics.jsonl").stat().st_mtime_ns == before
+
+
+def test_how_lanes_are_dealt_into_programs_changes_no_bit(small_sweep, finished, tmp_path):
+    assert run(replace(small_sweep, **{"devices.max_lanes": 3}), tmp_path / "w") == 0
+    parts = json.loads((tmp_path / "w" / "manifest.json").read_text())["parts"]
+    assert [len(runs) for runs in parts.values()] == [2, 2, 2, 2]
+    without = lambda rows: {name: {**row, "lanes": ""} for name, row in rows.items()}  # noqa: E731
+    assert without(results(tmp_path / "w")) == without(results(finished))
+
+
+def test_a_lane_that_diverges_is_a_row_and_the_others_do_not_change_by_a_bit(small_sweep, finished, tmp_path):
+    rates = (1e-3, 1e-2, 1e30)
+    sweep = {"model.activation": ("relu",), "optimizer.learning_rate": rates, "seed": (1, 2)}
+    assert run(replace(small_sweep, sweep=sweep), tmp_path / "w") == 0
+    rows = results(tmp_path / "w")
+    wild = rows.pop("relu-lr1e+30-seed1"), rows.pop("relu-lr1e+30-seed2")
+    assert [row["status"] for row in wild] == ["diverged"] * 2 and wild[0]["final_loss"] == "nan"
+    assert 0 < int(wild[0]["steps"]) < 12 and float(wild[0]["initial_loss"]) > 5
+    for name, row in rows.items():
+        assert row == {**results(finished)[name], "lanes": "6"}
+
+
+def test_what_does_not_fit_into_memory_is_halved(small_sweep, finished, tmp_path, monkeypatch, capsys):
+    whole = cohorts.Cohort.compile
+
+    def compile(self):
+        if self.n_lanes > 1:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes.")
+        return whole(self)
+
+    monkeypatch.setattr(cohorts.Cohort, "compile", compile)
+    assert run(small_sweep, tmp_path / "w") == 0
+    assert "4 lanes do not fit into memory: halved" in capsys.readouterr().out
+    parts = json.loads((tmp_path / "w" / "manifest.json").read_text())["parts"]
+    assert list(parts) == ["0aa", "0ab", "0ba", "0bb", "1aa", "1ab", "1ba", "1bb"]
+    ours = results(tmp_path / "w")
+    assert {name: row["final_loss"] for name, row in ours.items()} == {
+        name: row["final_loss"] for name, row in results(finished).items()
+    }
+
+
+def test_one_lane_that_does_not_fit_is_the_users_to_mend(small_sweep, tmp_path, monkeypatch):
+    def compile(self):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes.")
+
+    monkeypatch.setattr(cohorts.Cohort, "compile", compile)
+    with pytest.raises(UserError, match="config.data.batch_size=4 does not fit"):
+        run(replace(small_sweep, sweep=()), tmp_path / "w")
+
+
+def test_other_errors_of_the_device_are_not_taken_for_memory(small_sweep, tmp_path, monkeypatch):
+    def compile(self):
+        raise jax.errors.JaxRuntimeError("INTERNAL: something else")
+
+    monkeypatch.setattr(cohorts.Cohort, "compile", compile)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
+        run(replace(small_sweep, sweep=()), tmp_path / "w")
+
+
+def test_a_dry_run_prints_the_plan_and_makes_no_workdir(small_sweep, tmp_path, capsys):
+    config = replace(small_sweep, **{"devices.max_lanes": 2})
+    assert run(config, tmp_path / "w", dry_run=True) == 0
+    assert run(replace(small_sweep, sweep=()), tmp_path / "w", dry_run=True) == 0
+    assert not (tmp_path / "w").exists()
+    out = capsys.readouterr().out
+    rows = [line.split()[:5] for line in out.splitlines() if line.startswith(("relu", "tanh", "gelu"))]
+    assert rows[:2] == [["relu", "2", "+", "2", "1"], ["tanh", "2", "+", "2", "1"]] and rows[2][:3] == [
+        "tanh",
+        "1",
+        "1",
+    ]
+    assert "8 runs in 4 programs, about" in out and "1 runs in 1 programs" in out
+
+
+def test_runs_of_a_sweep_are_read_back_by_name(small_sweep, finished):
+    one = trained.load(finished, "tanh-lr0.01-seed2")
+    assert (one.config.model.activation, one.config.optimizer.learning_rate, one.config.seed) == ("tanh", 1e-2, 2)
+    other = trained.load(finished, "tanh-lr0.01-seed1")
+    assert not np.array_equal(one.params["token_embedding"]["embedding"], other.params["token_embedding"]["embedding"])
+    with pytest.raises(UserError, match="--run is missing.*8 runs"):
+        trained.load(finished)
+    with pytest.raises(UserError, match="did you mean 'tanh-lr0.01-seed2'"):
+        trained.load(finished, "tanh-lr0.01-seed3")
+
+
+def test_a_solo_run_is_its_lane_to_the_bit(small_sweep, finished, tmp_path):
+    solo = replace(small_sweep, sweep=(), seed=2, **{"model.activation": "tanh", "optimizer.learning_rate": 1e-2})
+    assert run(solo, tmp_path / "w") == 0
+    name = "tanh-lr0.01-seed2"
+    assert [row for row in metrics(finished) if row["run"] == name] == metrics(tmp_path / "w")
+    lane, alone = trained.load(finished, name), trained.load(tmp_path / "w")
+    jax.tree.map(np.testing.assert_array_equal, lane.params, alone.params)
+
+
+def test_axes_that_have_no_column_get_one(small_sweep, tmp_path):
+    sweep = {"optimizer.warmup_steps, train.n_steps": ((0, 4), (2, 6))}
+    assert run(replace(small_sweep, sweep=sweep), tmp_path / "w") == 0
+    rows = results(tmp_path / "w")
+    assert [(row["optimizer.warmup_steps"], row["train.n_steps"], row["steps"]) for row in rows.values()] == [
+        ("0", "4", "4"),
+        ("2", "6", "6"),
+    ]
+
+
+def test_the_default_folder_is_named_after_config_and_fingerprint(small_sweep, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = replace(small_sweep, sweep=(), **{"train.n_steps": 2})
+    assert session.run(config, "mine", None, ["test"]) == 0
+    (folder,) = pathlib.Path("runs").iterdir()
+    assert folder.name.startswith("mine-") and (folder / "results.csv").is_file()

@@ -1,0 +1,52 @@
+"""A sweep is the product of its axes; runs that differ in traced fields only make one cohort."""
+
+import pytest
+
+from actlab.config import Config, replace
+from actlab.errors import UserError
+from actlab.studies.sweep import cohorts, expand
+
+GRID = {"model.activation": ("relu", "gelu"), "optimizer.learning_rate": (1e-4, 1e-3, 3e-3), "seed": (1, 2, 3)}
+
+
+def runs_of(sweep, **changes):
+    return expand(replace(Config(), sweep=sweep, **changes))
+
+
+def test_a_config_without_a_sweep_is_one_run():
+    (run,) = expand(Config())
+    assert run.config == Config() and run.axes == {} and run.name == "gelu-lr0.001-seed1337"
+
+
+def test_axes_multiply_the_last_one_fastest():
+    runs = runs_of(GRID)
+    assert [(run.config.model.activation, run.config.optimizer.learning_rate, run.config.seed) for run in runs] == [
+        (activation, rate, seed) for activation in ("relu", "gelu") for rate in (1e-4, 1e-3, 3e-3) for seed in (1, 2, 3)
+    ]
+    assert runs[0].name == "relu-lr0.0001-seed1" and len({run.name for run in runs}) == 18
+    assert all(run.config.sweep == () for run in runs)
+
+
+def test_fields_of_one_axis_move_together():
+    runs = runs_of({"train.n_steps, optimizer.warmup_steps": ((1600, 0), (3200, 64)), "seed": (1, 2)})
+    assert [(run.config.train.n_steps, run.config.optimizer.warmup_steps, run.config.seed) for run in runs] == [
+        (1600, 0, 1),
+        (1600, 0, 2),
+        (3200, 64, 1),
+        (3200, 64, 2),
+    ]
+    assert runs[2].name == "gelu-lr0.001-seed1-n_steps3200-warmup_steps64"
+    assert runs[2].axes == {"train.n_steps": 3200, "optimizer.warmup_steps": 64, "seed": 1}
+
+
+def test_traced_fields_share_a_program_and_static_ones_do_not():
+    sweep = GRID | {"optimizer.weight_decay": (0.0, 0.1), "optimizer.warmup_steps": (0, 32)}
+    groups = cohorts(runs_of(sweep))
+    assert [len(group) for group in groups] == [18, 18, 18, 18]
+    for group in groups:
+        assert len({(run.config.model.activation, run.config.optimizer.warmup_steps) for run in group}) == 1
+
+
+def test_runs_whose_fields_are_at_odds_are_refused():
+    with pytest.raises(UserError, match="config.optimizer.warmup_steps=200 is longer"):
+        runs_of({"train.n_steps": (1000, 100)}, **{"optimizer.warmup_steps": 200})
