@@ -42,7 +42,7 @@ TINY = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny() -> Config:
     """A valid config of the smallest model."""
     return config_lib.replace(Config(), **TINY)

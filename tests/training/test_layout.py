@@ -1,0 +1,106 @@
+"""Eight simulated devices compute what one does, however lanes, batch and parameters are dealt among them."""
+
+import json
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from actlab.config import DevicesConfig, replace, to_json
+from actlab.errors import UserError
+from actlab.training import layout
+
+PROGRAM = """
+import dataclasses, json, sys
+import jax, numpy as np
+from actlab import config as config_lib, models
+from actlab.training.cohort import Cohort, Lane
+
+config = config_lib.from_json(sys.stdin.read())
+lanes = [Lane(1, 1e-3, 0.1), Lane(2, 1e-2, 0.0), Lane(1, 3e-3, 0.1), Lane(3, 1e-3, 0.1)]
+windows = np.stack([np.random.default_rng(lane.seed).integers(0, 24, (3, 8, 9)) for lane in lanes]).astype(np.int32)
+validation, weights = windows[0, :2], np.ones((2, 8, 8), np.float32)
+asked = []
+
+def fetch(lanes, rows):
+    asked.append([len(range(*lanes.indices(4))), len(range(*rows.indices(8)))])
+    return windows[lanes, :, rows]
+
+def trained(**devices):
+    mine = config_lib.replace(config, **{f"devices.{name}": value for name, value in devices.items()})
+    cohort = Cohort(models.build(mine.model), mine, lanes)
+    asked.clear()
+    state, metrics = cohort.train(cohort.init(), cohort.windows(fetch), 3)
+    loss = cohort.evaluate(state, validation, weights)
+    kernel = state.params["block_0"]["feed_forward"]["up"]["kernel"]
+    shards = sorted({str(shard.data.shape) for shard in kernel.addressable_shards})
+    return {
+        "mesh": list(cohort.mesh.devices.shape), "asked": asked[0], "kernel": shards,
+        "train": np.asarray(metrics.loss).tolist(), "validation": loss.tolist(),
+        "params": [float(np.abs(np.asarray(leaf, np.float64)).sum()) for leaf in jax.tree.leaves(state.params)],
+    }
+
+arrangements = json.loads(sys.argv[1])
+print(json.dumps([trained(**devices) for devices in arrangements]))
+"""
+ARRANGEMENTS = [
+    {"lane": 1, "data": 1},
+    {},
+    {"lanes_by": "vmap"},
+    {"lane": 1, "data": 8},
+    {"lane": 2, "data": 2, "fsdp": 2},
+]
+
+
+@pytest.fixture(scope="module")
+def results(tiny):
+    config = replace(tiny, **{"data.batch_size": 8, "model.n_layers": 1})
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
+    line = [sys.executable, "-c", PROGRAM, json.dumps(ARRANGEMENTS)]
+    done = subprocess.run(line, input=to_json(config), env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("index", range(1, len(ARRANGEMENTS)), ids=lambda index: str(ARRANGEMENTS[index]))
+def test_eight_devices_equal_one(results, index):
+    for name in ("train", "validation", "params"):
+        np.testing.assert_allclose(results[index][name], results[0][name], rtol=1e-5, err_msg=name)
+
+
+def test_lanes_and_rows_lie_where_they_were_asked_to(results):
+    meshes = [result["mesh"] for result in results]
+    assert meshes == [[1, 1, 1], [4, 2, 1], [4, 2, 1], [1, 8, 1], [2, 2, 2]]
+    # A device reads the lanes and rows that it computes, no others.
+    assert [result["asked"] for result in results] == [[4, 8], [1, 4], [1, 4], [4, 1], [2, 2]]
+    assert [result["kernel"] for result in results[:2]] == [["(4, 16, 64)"], ["(1, 16, 64)"]]
+    assert results[4]["kernel"] == ["(2, 16, 32)"]
+
+
+@pytest.mark.parametrize(
+    ("devices", "n_lanes", "batch_size", "words"),
+    [
+        ({"data": 2}, 1, 4, "1 lane x 2 data x 1 fsdp = 2 devices, but there are 1"),
+        ({"lane": 16}, 16, 4, "16 devices, but there are 1"),
+        ({"fsdp": 4}, 1, 4, "4 devices, but there are 1"),
+    ],
+)
+def test_more_devices_than_there_are_is_a_sentence(devices, n_lanes, batch_size, words):
+    with pytest.raises(UserError, match=words):
+        layout.mesh(DevicesConfig(**devices), n_lanes, batch_size)
+
+
+@pytest.mark.parametrize(
+    ("devices", "n_lanes", "batch_size", "words"),
+    [
+        ({"lane": 4}, 6, 4, "config.devices.lane=4 does not divide the 6 lanes"),
+        ({"data": 8}, 1, 12, "config.devices.data=8 .* does not divide config.data.batch_size=12"),
+    ],
+)
+def test_devices_that_do_not_divide_are_a_sentence(monkeypatch, devices, n_lanes, batch_size, words):
+    monkeypatch.setattr(jax, "device_count", lambda: 8)
+    with pytest.raises(UserError, match=words):
+        layout.mesh(DevicesConfig(**devices), n_lanes, batch_size)
