@@ -1,14 +1,30 @@
 """What every command does around its work: parse flags, turn a UserError into a sentence and exit code 2."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from absl import app, flags, logging
+from rich.console import Console
+from rich.progress import track as rich_track
 
 from actlab.errors import UserError
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
+
+Item = TypeVar("Item")
+
+
+def console() -> Console:
+    """Where tables are printed: as wide as the terminal, 120 characters in a file or a pipe."""
+    return Console(width=None if sys.stdout.isatty() else 120)
+
+
+def track(items: Iterable[Item], description: str, total: int) -> Iterable[Item]:
+    """The items, with a bar on the terminal that shows how many are done; none in a file or a pipe."""
+    bar = Console(stderr=True)
+    return rich_track(items, description, total, console=bar, transient=True, disable=not bar.is_terminal)
 
 
 def fail(message: object) -> int:

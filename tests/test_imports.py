@@ -15,14 +15,14 @@ MAY_IMPORT = {
     "axes": {"checks", "errors"},
     "config": {"axes", "checks", "errors"},
     "presets": {"config", "errors"},
-    "activations": {"errors"},
+    "activations": {"command", "errors"},
     "data": {"errors", "command"},
     "models": {"activations", "config", "errors"},
     "training": {"activations", "config", "data", "errors", "models"},
     "studies": {"activations", "axes", "config", "data", "errors", "models", "training"},
     "sample": {"command", "errors", "studies", "training"},
     "claims": {"command", "errors", "studies"},
-    "bench": {"command", "config", "errors", "models", "training"},
+    "bench": {"activations", "command", "config", "errors", "models", "training"},
     "main": {"command", "config", "errors", "studies", "training"},
     "__init__": set(),
 }
@@ -31,7 +31,16 @@ OWNERS = {
     "orbax": ("training/checkpoint.py",),
     "tensorflow_datasets": ("data/",),
     "tokenizers": ("data/",),
-    "absl": ("command.py", "main.py", "sample.py", "claims.py", "data/__main__.py", "bench/__main__.py"),
+    "absl": (
+        "command.py",
+        "main.py",
+        "sample.py",
+        "claims.py",
+        "activations/__main__.py",
+        "bench/__main__.py",
+        "data/__main__.py",
+    ),
+    "matplotlib": ("activations/figures.py",),
     "torch": ("bench/peer.py",),
     "transformers": ("bench/peer.py",),
     "optax": ("training/optimizer.py", "training/step.py"),
@@ -85,4 +94,5 @@ def test_no_import_hides_behind_type_checking_and_no_file_is_called_utils():
 def test_jit_is_applied_in_two_places_only_beside_the_benchmarks():
     users = {str(path.relative_to(PACKAGE)) for path in FILES if any(_names_jit(path))}
     # costs.py compiles to read the compiler's counts and runs nothing.
-    assert users - {"bench/training.py", "activations/costs.py"} == {"training/cohort.py", "training/generation.py"}
+    users -= {"bench/training.py", "bench/activations.py", "activations/costs.py"}
+    assert users == {"training/cohort.py", "training/generation.py"}

@@ -53,17 +53,25 @@ def _place(record: Activation) -> Any:
     return (record.name, code.co_filename, code.co_firstlineno) if code else (record.name, record.fn)
 
 
+def split(text: str) -> tuple[str, ...]:
+    """The names of a list separated by commas: split("relu, celu(alpha=2)") is ("relu", "celu(alpha=2)").
+
+    Commas within parentheses separate parameters, not names.
+    """
+    return tuple(name.strip() for name in re.split(r",(?![^()]*\))", text))
+
+
 @functools.cache
-def get(text: str) -> Activation:
+def get(text: str, field: str = "config.model.activation") -> Activation:
     """The record of a name, of an alias, or of a name with parameters: get("celu(alpha=2)").
 
-    Parameters are set in the record's `fn`, `parameters` and `name`.
+    Parameters are set in the record's `fn`, `parameters` and `name`. `field` is what an error says is wrong.
 
     Raises:
         UserError: for an unknown name, with the nearest, and for parameters that are malformed, missing, unknown,
             given twice or out of their domain.
     """
-    field = f"config.model.activation={text!r}"
+    field = f"{field}={text!r}"
     match = _TEXT.fullmatch(text)
     if match is None:
         raise UserError(f"{field} is malformed: write a name, or a name with parameters like 'gelu_scale(s=0.25)'.")
@@ -71,7 +79,7 @@ def get(text: str) -> Activation:
     record = _records.get(_aliases.get(name, name))
     if record is None:
         raise UserError(f"{field} is no activation: {suggestion(name, [*_records, *_aliases])}")
-    return record if arguments is None else _with(record, _parse(arguments, record, field))
+    return record if arguments is None else _with(record, _parse(arguments, record, field), field)
 
 
 def _parse(arguments: str, record: Activation, field: str) -> dict[str, float]:
@@ -101,15 +109,14 @@ def _number(text: str, field: str) -> float:
     return value
 
 
-def _with(record: Activation, values: Mapping[str, float]) -> Activation:
+def _with(record: Activation, values: Mapping[str, float], field: str) -> Activation:
     parameters = {**record.parameters, **values}
     arguments = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
     for name, value in values.items():
         low, high = record.domain.get(name, (-math.inf, math.inf))
         if not low <= value <= high:
             raise UserError(
-                f"config.model.activation: {name}={value:g} of {record.name} is out of range: "
-                f"give one from {low:g} to {high:g}."
+                f"{field}: {name}={value:g} of {record.name} is out of range: give one from {low:g} to {high:g}."
             )
     return dataclasses.replace(
         record,

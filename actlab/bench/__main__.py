@@ -2,45 +2,110 @@
 
   python -m actlab.bench training
   python -m actlab.bench training --shapes=1.3M,10.7M --repetitions=9 --out=speed.csv
+  python -m actlab.bench activations
+  python -m actlab.bench activations --activations=gelu,swiglu --dtypes=bfloat16 --sizes=8192x3072 --out=cost.csv
 
-With the `reference` extra installed, GPT-2 from transformers on PyTorch is measured beside, turn by turn.
+`training` measures one run; with the `reference` extra installed, GPT-2 from transformers on PyTorch is measured
+beside, turn by turn. `activations` measures each activation against ReLU, alone and in a feed-forward layer.
 """
 
 import csv
 import pathlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from absl import flags
-from rich.console import Console
-from rich.table import Table
 
 from actlab import command
 from actlab.errors import UserError, suggestion
 
-_SHAPES = flags.DEFINE_list("shapes", ["1.3M", "10.7M", "30M"], "Model sizes to measure.")
-_REPETITIONS = flags.DEFINE_integer("repetitions", 5, "Turns of each contender.", lower_bound=1)
+_REPETITIONS = flags.DEFINE_integer("repetitions", None, "Turns of each contender; 5 for training, 25 for activations.")
 _OUT = flags.DEFINE_string("out", None, "CSV file for the rows; none is written by default.")
+_SHAPES = flags.DEFINE_list("shapes", ["1.3M", "10.7M", "30M"], "training: model sizes to measure.")
+_ACTIVATIONS = flags.DEFINE_string("activations", None, "activations: their names, all by default.")
+_DTYPES = flags.DEFINE_list("dtypes", ["float32", "bfloat16"], "activations: dtypes of the computation.")
+_SIZES = flags.DEFINE_list("sizes", None, "activations: TOKENSxWIDTH; 2048x1536 on CPU by default, larger elsewhere.")
+
+_OWN_FLAGS = {"training": ("shapes",), "activations": ("activations", "dtypes", "sizes")}
+_SIZE = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
 
 
 def main(arguments: list[str]) -> None:
     """Runs the benchmark named by the one argument."""
-    if arguments != ["training"]:
-        raise UserError(f"{' '.join(arguments)!r} is no benchmark: write python -m actlab.bench training.")
+    if len(arguments) != 1 or arguments[0] not in _OWN_FLAGS:
+        name = " ".join(arguments)
+        raise UserError(f"{name!r} is no benchmark: write python -m actlab.bench training, or activations.")
+    _refuse_flags_of_others(arguments[0])
+    out = pathlib.Path(_OUT.value) if _OUT.value else None
+    if out and not out.parent.is_dir():
+        raise UserError(f"--out={out} is in no folder that exists: make {out.parent} first.")
+    rows = _training() if arguments[0] == "training" else _activations()
+    if out:
+        _write(out, rows)
 
-    from actlab.bench import training
+
+def _refuse_flags_of_others(benchmark: str) -> None:
+    for other, names in _OWN_FLAGS.items():
+        for name in names:
+            if other != benchmark and flags.FLAGS[name].present:
+                raise UserError(f"--{name} belongs to {other}: leave it out, or write python -m actlab.bench {other}.")
+
+
+def _repetitions(default: int, least: int) -> int:
+    repetitions = default if _REPETITIONS.value is None else _REPETITIONS.value
+    if repetitions < least:
+        raise UserError(f"--repetitions={repetitions} is too few: give {least} or more.")
+    return repetitions
+
+
+def _training() -> Sequence[Mapping[str, Any]]:
+    from actlab.bench import tables, training
 
     for name in _SHAPES.value or [""]:
         if name not in training.SHAPES:
             raise UserError(f"--shapes={name} is not known: {suggestion(name, training.SHAPES)}")
-    rows = list(training.measure(_SHAPES.value, _REPETITIONS.value))
-    table = Table(*rows[0])
-    for row in rows:
-        table.add_row(*map(str, row.values()))
-    Console().print(table)
-    if _OUT.value:
-        with pathlib.Path(_OUT.value).open("w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+    rows = list(training.measure(_SHAPES.value, _repetitions(default=5, least=1)))
+    command.console().print(tables.plain(rows))
+    return rows
+
+
+def _activations() -> Sequence[Mapping[str, Any]]:
+    from actlab import activations as catalogue
+    from actlab.bench import activations, tables
+
+    names = catalogue.names()
+    if _ACTIVATIONS.value is not None:
+        names = tuple(catalogue.get(text, "--activations").name for text in catalogue.split(_ACTIVATIONS.value))
+    for dtype in _DTYPES.value or [""]:
+        if dtype not in activations.DTYPES:
+            raise UserError(f"--dtypes={dtype} is not known: {suggestion(dtype, activations.DTYPES)}")
+    sizes = activations.default_sizes() if _SIZES.value is None else [_size(text) for text in _SIZES.value or [""]]
+    # An interval needs two repetitions.
+    cases = activations.cases(_DTYPES.value, sizes)
+    measured = activations.measure(names, cases, _repetitions(default=25, least=2))
+    rows = list(command.track(measured, "measuring", len(names) * len(cases)))
+    console = command.console()
+    for table in tables.relative(rows):
+        console.print(table)
+    return rows
+
+
+def _size(text: str) -> Any:
+    from actlab.bench.activations import Size
+
+    match = _SIZE.fullmatch(text)
+    if match is None or int(match[2]) % 4:
+        raise UserError(f"--sizes={text} is no size: write TOKENSxWIDTH, the width a multiple of 4, like 2048x1536.")
+    return Size(int(match[1]), int(match[2]))
+
+
+def _write(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    first, *rest = rows
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, first, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([first, *rest])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import dataclasses
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -12,11 +12,11 @@ import numpy as np
 
 from actlab import models
 from actlab.bench import peer
+from actlab.bench.timing import Contender, take_turns
 from actlab.config import Config, replace
 from actlab.training.cohort import Cohort, lane_of
 
 CONTEXT = 128
-Contender = Callable[[], float]  # runs some steps; seconds per step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,22 +57,12 @@ SHAPES = {
 
 
 def measure(names: Sequence[str], repetitions: int) -> Iterator[dict[str, Any]]:
-    """A row per shape and contender, with tokens/s as minimum, median and maximum over repetitions.
-
-    Contenders take turns, so that a slow minute of the machine hits all of them.
-    """
+    """A row per shape and contender, with tokens/s as minimum, median and maximum over repetitions."""
     for shape in (SHAPES[name] for name in names):
-        contenders: dict[str, Contender] = {"actlab": ours(shape), **peer.contenders(shape)}
         product, operations = matmul(shape)
-        for run in (product, *contenders.values()):
-            run()  # warms up
-        seconds: dict[str, list[float]] = {name: [] for name in contenders}
-        fastest_product = float("inf")
-        for _ in range(repetitions):
-            for name, run in contenders.items():
-                seconds[name].append(run())
-            fastest_product = min(fastest_product, product())
-        peak = operations / fastest_product
+        contenders = {"actlab": ours(shape), **peer.contenders(shape)}
+        seconds = take_turns({"product": product, **contenders}, repetitions)
+        peak = operations / min(seconds.pop("product"))
         flops = models.costs(models.build(shape.config.model)).flops_per_token
         for name, taken in seconds.items():
             yield _row(shape, name, taken, flops, peak)

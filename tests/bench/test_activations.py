@@ -1,0 +1,148 @@
+"""The cost of activations: what is measured is what is named; nothing is asserted of the speed itself."""
+
+import csv
+import functools
+import itertools
+
+import jax
+import numpy as np
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from actlab import activations as catalogue
+from actlab.bench import __main__ as bench
+from actlab.bench import activations, timing
+from actlab.errors import UserError
+
+TINY = activations.Size(16, 24)
+NAMES = ("relu", "swish", "swiglu")
+
+
+def run(*arguments):
+    with flagsaver.flagsaver():
+        bench.main(flags.FLAGS(["bench", *arguments])[1:])
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return list(activations.measure(NAMES, activations.cases(["float32"], [TINY]), repetitions=2))
+
+
+def test_a_row_per_dtype_setting_pass_and_activation_with_its_ratio_within_its_interval(rows):
+    keys = [(row["dtype"], row["setting"], row["pass"], row["activation"]) for row in rows]
+    settings, passes = ["alone", "feed_forward"], ["forward", "forward_backward"]
+    assert keys == list(itertools.product(["float32"], settings, passes, NAMES))
+    for row in rows:
+        assert 0 < row["ratio_low"] <= row["ratio"] <= row["ratio_high"]
+        assert row["milliseconds"] > 0 < row["relu_milliseconds"] and row["repetitions"] == 2
+        assert row["versions"].startswith(f"jax {jax.__version__}") and row["device"] and row["size"] == "16x24"
+
+
+def test_counts_are_per_hidden_element_and_gated_ones_are_two_thirds_as_wide(rows):
+    found = {(row["setting"], row["pass"], row["activation"]): row for row in rows}
+    alone, layer = found["alone", "forward", "relu"], found["feed_forward", "forward", "relu"]
+    assert (alone["flops_per_element"], alone["transcendentals_per_element"]) == (1, 0)
+    # Two products with d_model = 6: 2 * 2 * 6 per hidden element; a gated layer has three.
+    assert layer["flops_per_element"] == 25 and layer["hidden_width"] == 24
+    gated, gate = found["feed_forward", "forward", "swiglu"], found["alone", "forward", "swiglu"]
+    assert gated["hidden_width"] == 16 and gate["hidden_width"] == 24
+    assert gated["flops_per_element"] == 36 + gate["flops_per_element"]
+    for name in ("swish", "swiglu"):
+        forward, both = found["alone", "forward", name], found["alone", "forward_backward", name]
+        assert both["flops_per_element"] > forward["flops_per_element"] > 1
+        assert both["transcendentals_per_element"] >= forward["transcendentals_per_element"] >= 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("setting", activations.SETTINGS)
+def test_the_measured_function_is_the_activation_with_all_its_gradients(setting, name):
+    case = activations.Case(TINY, "float32", setting, "forward_backward")
+    fn, inputs, _ = (activations._alone if setting == "alone" else activations._feed_forward)(case, catalogue.get(name))
+    both, (cotangent, *_) = activations._with_gradients(fn, inputs)
+    out, gradients = both(cotangent, *inputs)
+    np.testing.assert_array_equal(out, fn(*inputs))
+    expected = jax.grad(lambda inputs: (cotangent * fn(*inputs)).sum())(inputs)
+    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), gradients, expected)
+    assert all(np.any(leaf) for leaf in jax.tree.leaves(gradients))
+
+
+def test_an_interval_holds_the_ratio_it_should_and_pairs_what_slowed_both():
+    generator = np.random.default_rng(1)
+    slow = 1 + generator.exponential(5, 31)  # minutes in which everything took longer
+    noise = [generator.normal(1, 0.02, 31) for _ in range(2)]
+    ratio, low, high = timing.ratio_interval(list(3 * slow * noise[0]), list(slow * noise[1]))
+    assert low <= 3 <= high and low <= ratio <= high and high - low < 0.6
+    ratio, low, high = timing.ratio_interval(list(noise[0]), list(noise[1]))
+    assert 0.97 < low <= 1 <= high < 1.03
+    assert timing.ratio_interval(list(slow), list(slow)) == (1, 1, 1)
+
+
+def test_contenders_take_turns_after_one_that_is_not_counted():
+    turns = []
+
+    def contender(name, seconds):
+        return lambda: turns.append(name) or seconds
+
+    assert timing.take_turns({"a": contender("a", 1.0), "b": contender("b", 2.0)}, 2) == {"a": [1, 1], "b": [2, 2]}
+    assert turns == ["a", "b"] * 3
+
+
+def test_a_short_call_is_repeated_and_a_long_one_is_not(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
+
+    def call(seconds):
+        calls.append(seconds)
+        clock[0] += seconds
+
+    for seconds, expected in ((0.25, 8), (4.0, 1)):
+        calls = []
+        run = timing.repeated(lambda: call(seconds), at_least=2.0)  # noqa: B023
+        calls.clear()
+        assert run() == seconds and len(calls) == expected
+
+
+def test_the_command_prints_a_table_and_writes_the_rows(tmp_path, capsys):
+    path = tmp_path / "cost.csv"
+    run(
+        "activations",
+        "--activations=relu,celu(alpha=2)",
+        "--sizes=8x8",
+        "--dtypes=float32,bfloat16",
+        "--repetitions=2",
+        f"--out={path}",
+    )
+    with path.open() as file:
+        written = list(csv.DictReader(file))
+    assert len(written) == 16 and {row["activation"] for row in written} == {"relu", "celu(alpha=2.0)"}
+    assert all(value for row in written for value in row.values())
+    out = capsys.readouterr().out
+    assert "celu(alpha=2.0)" in out and "bfloat16, 8x8" in out and max(map(len, out.splitlines())) <= 120
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "is no benchmark"),
+        (["speed"], "'speed' is no benchmark"),
+        (["activations", "training"], "is no benchmark"),
+        (["activations", "--activations=relu,gleu"], r"--activations='gleu' is no activation: did you mean 'gelu'"),
+        (["activations", "--activations=gelu_scale(s=-1)"], r"--activations='gelu_scale\(s=-1\)'.* out of range"),
+        (["activations", "--activations="], "malformed"),
+        (["activations", "--dtypes=bfloat61"], "--dtypes=bfloat61 is not known: did you mean 'bfloat16'"),
+        (["activations", "--dtypes="], "--dtypes= is not known"),
+        (["activations", "--sizes=2048"], "--sizes=2048 is no size: write TOKENSxWIDTH"),
+        (["activations", "--sizes=8x6"], "multiple of 4"),
+        (["activations", "--repetitions=1"], "--repetitions=1 is too few: give 2 or more"),
+        (["training", "--repetitions=0"], "--repetitions=0 is too few: give 1 or more"),
+        (["activations", "--shapes=1.3M"], "--shapes belongs to training"),
+        (["training", "--dtypes=float32"], "--dtypes belongs to activations"),
+        (["training", "--shapes=1.4M"], "did you mean '1.3M'"),
+        (["activations", "--out=nowhere/cost.csv"], "--out=nowhere/cost.csv is in no folder that exists"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_before_anything_is_measured(arguments, words, monkeypatch):
+    monkeypatch.setattr(timing, "take_turns", None)
+    with pytest.raises(UserError, match=words):
+        run(*arguments)
