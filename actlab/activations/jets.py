@@ -49,8 +49,7 @@ def _times(a: Any, b: Any) -> Any:
 class Jet:
     """Taylor coefficients f^(k)(x) / k! of a function, k = 0, 1, ...
 
-    A coefficient is a number of the arithmetic, or one of the integers 0 and 1, which stand for exact constants:
-    a zero derivative stays exactly zero.
+    A coefficient is a number of the arithmetic, or an integer, which is exact: a zero derivative stays exactly zero.
     """
 
     def __init__(self, coefficients: Sequence[Any], arithmetic: Arithmetic) -> None:
@@ -96,8 +95,7 @@ class Jet:
         return Jet([_plus(a, b) for a, b in pairs], self.arithmetic)
 
     def __neg__(self) -> "Jet":
-        negative = self.arithmetic.constant(-1)
-        return Jet([-a if not isinstance(a, int) else a and negative for a in self.coefficients], self.arithmetic)
+        return Jet([-a for a in self.coefficients], self.arithmetic)
 
     def __sub__(self, other: "Jet | Constant") -> "Jet":
         return self + -other

@@ -162,7 +162,7 @@ def _negative_share(
         return 0.0
     signs = np.sign(slopes[alive])
     turns = np.flatnonzero(np.diff(signs))
-    roots = [_root(slope, x[alive[i]], x[alive[i + 1]]) for i in turns]
+    roots = [_root(slope, float(x[alive[i]]), float(x[alive[i + 1]])) for i in turns]
     masses = np.diff(scipy.special.ndtr([ends[0], *(root / scale for root in roots), ends[1]]))
     return float(masses[(0 if signs[0] < 0 else 1) :: 2].sum())
 
