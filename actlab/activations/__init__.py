@@ -6,9 +6,35 @@ normal number, also in the tails where the usual forms lose all digits; on CPU X
 exceptions are the zeros of xielu, swish and functions of a scaled argument, where the absolute error is that small.
 """
 
+from actlab.activations.atoms import decaying, log1p, normal_tail
 from actlab.activations.catalogue import get, names, register
+from actlab.activations.dead_zones import DeadZone, dead_zones
 from actlab.activations.derivatives import elementwise, with_derivatives
+from actlab.activations.extrema import Enclosure
 from actlab.activations.moments import Moments, moments
+from actlab.activations.piecewise import Piece, Piecewise, halves, whole
+from actlab.activations.properties import Properties, properties
 from actlab.activations.record import Activation
 
-__all__ = ["Activation", "Moments", "elementwise", "get", "moments", "names", "register", "with_derivatives"]
+__all__ = [
+    "Activation",
+    "DeadZone",
+    "Enclosure",
+    "Moments",
+    "Piece",
+    "Piecewise",
+    "Properties",
+    "dead_zones",
+    "decaying",
+    "elementwise",
+    "get",
+    "halves",
+    "log1p",
+    "moments",
+    "names",
+    "normal_tail",
+    "properties",
+    "register",
+    "whole",
+    "with_derivatives",
+]

@@ -14,12 +14,10 @@ import scipy.optimize
 import scipy.special
 
 from actlab.activations.catalogue import get
-from actlab.activations.expressions import identity
-from actlab.activations.floats import FLOATS
-from actlab.activations.jets import Jet
+from actlab.activations.formulas import derivatives, exact_of, exact_of_value
 from actlab.activations.piecewise import Piecewise
 from actlab.activations.quadrature import dense_nodes, gaussian_nodes
-from actlab.activations.record import Activation, same
+from actlab.activations.record import Activation
 from actlab.errors import UserError
 
 SMALLEST_SCALE, LARGEST_SCALE = 1e-30, 1e30
@@ -91,21 +89,12 @@ def check_scale(scale: Any) -> float:
     return value
 
 
-def exact_of(record: Activation, scale: float) -> Piecewise | None:
-    """The exact formula at the record's parameters; that of a vector-valued one depends on the scale."""
-    if record.exact is None:
-        return None
-    vector = {} if record.elementwise else {"scale": scale}
-    return record.exact(**vector, **record.parameters, **record.theta)
-
-
 @functools.lru_cache(maxsize=1024)
 def _moments(record: Activation, scale: float) -> Moments:
     gate = _sample(record.fn, exact_of(record, scale), record, scale)
     if not record.gated:
         return _plain(record, scale, gate)
-    value_exact = identity() if record.value_fn is same else record.value_exact() if record.value_exact else None
-    return _gated(record, scale, gate, _sample(record.value_fn, value_exact, record, scale))
+    return _gated(record, scale, gate, _sample(record.value_fn, exact_of_value(record), record, scale))
 
 
 def moments(name: str, scale: Any = 1.0) -> Moments:
@@ -129,23 +118,12 @@ def _sample(fn: Callable, exact: Piecewise | None, record: Activation, scale: fl
     return sample
 
 
-def _derivatives(exact: Piecewise, x: np.ndarray) -> np.ndarray:
-    """f, f', f'' at points in increasing order, as rows."""
-    rows = np.empty((3, x.size))
-    ends = [0, *np.searchsorted(x, exact.breaks), x.size]
-    for piece, start, end in zip(exact.pieces, ends, ends[1:], strict=False):
-        jet = piece.formula(Jet.variable(x[start:end], 2, FLOATS))
-        for order in range(3):
-            rows[order, start:end] = jet.derivative(order)
-    return rows
-
-
 def _sample_of_formula(exact: Piecewise, scale: float) -> _Sample:
     z, weight = gaussian_nodes(scale, exact.breaks, exact.unit)
-    rows = _derivatives(exact, z)
+    rows = derivatives(exact, z)
     pieces = np.split(np.arange(z.size), np.searchsorted(z, exact.breaks))
     ends = np.array([(piece.low, piece.high) for piece in exact.pieces]) / scale
-    slope = lambda x: float(_derivatives(exact, np.array([x]))[1, 0])  # noqa: E731
+    slope = lambda x: float(derivatives(exact, np.array([x]))[1, 0])  # noqa: E731
     share = sum(_negative_share(z[i], rows[1, i], slope, scale, end) for i, end in zip(pieces, ends, strict=True))
     return _Sample(weight, *rows, negative_slope_share=float(share))
 

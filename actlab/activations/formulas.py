@@ -1,0 +1,80 @@
+"""The exact formula of a record, at its parameters and scale, checked against the function it stands for."""
+
+import functools
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpy as np
+
+from actlab.activations import expressions
+from actlab.activations.floats import FLOATS
+from actlab.activations.jets import Jet
+from actlab.activations.piecewise import Piecewise
+from actlab.activations.record import Activation, same
+from actlab.errors import UserError
+
+_CHECK = np.linspace(-8.0, 8.0, 129)  # in units of the function
+_TOLERANCE = 1e-5  # of the largest value there; float32 rounds to 1e-7
+
+
+@functools.lru_cache(maxsize=1024)
+def exact_of(record: Activation, scale: float) -> Piecewise | None:
+    """The formula of fn; that of a vector-valued one depends on the scale. None where the record has none.
+
+    Raises:
+        UserError: where a formula that is not the catalogue's own differs from fn.
+    """
+    if record.exact is None:
+        return None
+    vector = {} if record.elementwise else {"scale": scale}
+    formula = _formula(record.exact, tuple({**vector, **record.parameters, **record.theta}.items()))
+    if record.elementwise:
+        _check(record, record.exact, formula, record.fn)
+    return formula
+
+
+@functools.lru_cache(maxsize=1024)
+def exact_of_value(record: Activation) -> Piecewise | None:
+    """The formula of value_fn.
+
+    Raises:
+        UserError: as exact_of.
+    """
+    if record.value_fn is same:
+        return expressions.identity()
+    if record.value_exact is None:
+        return None
+    formula = _formula(record.value_exact, ())
+    _check(record, record.value_exact, formula, record.value_fn)
+    return formula
+
+
+@functools.lru_cache(maxsize=1024)
+def _formula(exact: Callable[..., Piecewise], numbers: tuple[tuple[str, float], ...]) -> Piecewise:
+    """Gated forms share the formula of their gate, and with it all that is cached."""
+    return exact(**dict(numbers))
+
+
+def _check(record: Activation, exact: Callable, formula: Piecewise, fn: Callable) -> None:
+    if getattr(exact, "__module__", None) == expressions.__name__:
+        return  # the tests compare these
+    x = (_CHECK * formula.unit).astype(np.float32)
+    with np.errstate(all="ignore"):
+        difference = np.abs(derivatives(formula, x.astype(np.float64))[0] - np.asarray(fn(jnp.asarray(x)), np.float64))
+    worst = int(np.argmax(difference))
+    if not difference[worst] <= _TOLERANCE * np.max(np.abs(fn(jnp.asarray(x)))):
+        raise UserError(
+            f"the exact formula of activation {record.name!r} differs from its function by {difference[worst]:.2g} "
+            f"at {x[worst]:g}: they must be the same function."
+        )
+
+
+def derivatives(formula: Piecewise, x: np.ndarray) -> np.ndarray:
+    """f, f', f'' in float64 at points in increasing order, as rows."""
+    rows = np.empty((3, x.size))
+    ends = [0, *np.searchsorted(x, formula.breaks), x.size]
+    for piece, start, end in zip(formula.pieces, ends, ends[1:], strict=False):
+        jet = piece.formula(Jet.variable(x[start:end], 2, FLOATS))
+        for order in range(3):
+            rows[order, start:end] = jet.derivative(order)
+    return rows
