@@ -1,4 +1,4 @@
-"""Dead zones: where the implemented function or its autodiff gradient is exactly 0 in a dtype. Measured, not derived."""
+"""Dead zones: where a function as implemented, or its autodiff gradient, is exactly 0 in a dtype. Measured."""
 
 import dataclasses
 import functools

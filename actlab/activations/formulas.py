@@ -59,10 +59,11 @@ def _check(record: Activation, exact: Callable, formula: Piecewise, fn: Callable
     if getattr(exact, "__module__", None) == expressions.__name__:
         return  # the tests compare these
     x = (_CHECK * formula.unit).astype(np.float32)
+    values = np.asarray(fn(jnp.asarray(x)), np.float64)
     with np.errstate(all="ignore"):
-        difference = np.abs(derivatives(formula, x.astype(np.float64))[0] - np.asarray(fn(jnp.asarray(x)), np.float64))
+        difference = np.abs(derivatives(formula, x.astype(np.float64))[0] - values)
     worst = int(np.argmax(difference))
-    if not difference[worst] <= _TOLERANCE * np.max(np.abs(fn(jnp.asarray(x)))):
+    if not difference[worst] <= _TOLERANCE * np.max(np.abs(values)):
         raise UserError(
             f"the exact formula of activation {record.name!r} differs from its function by {difference[worst]:.2g} "
             f"at {x[worst]:g}: they must be the same function."
