@@ -17,6 +17,7 @@ import scipy.special
 from actlab.activations.atoms import HALF, ONE_OVER_SQRT_2_PI
 from actlab.activations.intervals import Ends, Interval, at, enclose
 from actlab.activations.jets import Arithmetic, Constant
+from actlab.errors import UserError
 
 EXP_ULP = 8
 ERFCX_ULP = 64
@@ -56,8 +57,11 @@ def _tail_at(x: Ends) -> Interval:
 
 def _powers_at(x: Ends, decay: Interval, powers: Sequence[int]) -> dict[int, Interval]:
     finite = np.where(np.isinf(x), 0, x)  # x^k e^-v is 0 at infinity
-    decay = Interval(np.where(np.isinf(x), 0, decay.low), np.where(np.isinf(x), 0, decay.high))
-    return {k: Interval(finite, finite).power(k) * decay for k in powers}
+    product = Interval(np.where(np.isinf(x), 0, decay.low), np.where(np.isinf(x), 0, decay.high))
+    products = {0: product}
+    for k in range(1, max(powers) + 1):
+        products[k] = product = product.times_at_least_0(Interval(finite, finite))
+    return {k: products[k] for k in powers}
 
 
 def _unimodal(
@@ -67,7 +71,7 @@ def _unimodal(
     powers: Sequence[int],
 ) -> dict[int, Interval]:
     if np.any(x.low < 0):
-        raise ValueError("decaying and normal_tail need x >= 0: use the other half's formula left of 0.")
+        raise UserError("an exact formula has decaying or normal_tail of x < 0: write that side in terms of -x.")
     bottom, top = at_points(x.low, powers), at_points(x.high, powers)
     enclosed = {}
     for k in powers:

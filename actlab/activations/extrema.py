@@ -94,7 +94,9 @@ def ranges(piece: Piece, low: np.ndarray, high: np.ndarray, order: int) -> tuple
 
 def _as_interval(value: "Interval | int", like: np.ndarray) -> Interval:
     low, high = (value, value) if isinstance(value, int) else (value.low, value.high)
-    return Interval(np.broadcast_to(np.float64(low), like.shape), np.broadcast_to(np.float64(high), like.shape))
+    # A formula that has no value somewhere is not bounded there.
+    low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+    return Interval(np.broadcast_to(low, like.shape), np.broadcast_to(high, like.shape))
 
 
 def infimum(function: Piecewise, order: int, sign: int = 1) -> Extremum:
@@ -129,20 +131,22 @@ def _search(piece: Piece, unit: float, order: int, sign: int, found: _Candidates
     points, boxes = edges[np.isfinite(edges)], (edges[:-1], edges[1:])
     if _flat(slope)[0]:
         boxes = (edges[:1], edges[-1:])
-    _look_far(piece, unit, order, sign, found)
+    far = np.array([end for end in (-FAR * unit, FAR * unit) if piece.low < end < piece.high])
     n_doublings = 0
     while boxes[0].size or points.size:
-        _take_points(piece, points, order, sign, found)
-        points = np.empty(0)
-        if not boxes[0].size:
-            break
-        value, slope = _signed(ranges(piece, *boxes, order), sign)
+        # One call for points, boxes and what g nears in the tails.
+        lows, highs = (np.concatenate([end, points, far]) for end in boxes)
+        value, slope = _signed(ranges(piece, lows, highs, order), sign)
         found.ceiling = min(found.ceiling, float(np.min(value.high)))
+        n_boxes, n_all = boxes[0].size, boxes[0].size + points.size
+        _take_points(piece, points, *_part(slice(n_boxes, n_all), value, slope), found)
+        value, slope = _part(slice(n_boxes), value, slope)
         if np.any(_endless(boxes, slope)):
             return True
         near = np.asarray(value.low <= found.ceiling)
-        boxes, value, slope = _chosen(near, boxes, value, slope)
-        points, boxes, n_tails = _next(boxes, value, slope, unit, found)
+        value, slope = _part(near, value, slope)
+        points, boxes, n_tails = _next((boxes[0][near], boxes[1][near]), value, slope, unit, found)
+        far = far[:0]
         n_doublings += n_tails
         if n_doublings > MOST_DOUBLINGS:
             raise UserError(
@@ -165,29 +169,15 @@ def _endless(boxes: tuple[np.ndarray, np.ndarray], slope: Interval) -> np.ndarra
     return (np.isinf(boxes[0]) & (slope.low > 0)) | (np.isinf(boxes[1]) & (slope.high < 0))
 
 
-def _chosen(
-    mask: np.ndarray, boxes: tuple[np.ndarray, np.ndarray], value: Interval, slope: Interval
-) -> tuple[tuple[np.ndarray, np.ndarray], Interval, Interval]:
-    cut = lambda pair: (pair[0][mask], pair[1][mask])  # noqa: E731
-    return cut(boxes), Interval(*cut((value.low, value.high))), Interval(*cut((slope.low, slope.high)))
+def _part(which: "slice | np.ndarray", value: Interval, slope: Interval) -> tuple[Interval, Interval]:
+    return Interval(value.low[which], value.high[which]), Interval(slope.low[which], slope.high[which])
 
 
-def _take_points(piece: Piece, points: np.ndarray, order: int, sign: int, found: _Candidates) -> None:
+def _take_points(piece: Piece, points: np.ndarray, value: Interval, slope: Interval, found: _Candidates) -> None:
     """Adds the points at which g may be least: not those where it leads further down to a side that is there."""
-    if points.size:
-        value, slope = _signed(ranges(piece, points, points, order), sign)
-        found.ceiling = min(found.ceiling, float(np.min(value.high)))
-        further = ((slope.low > 0) & (points > piece.low)) | ((slope.high < 0) & (points < piece.high))
-        near = (value.low <= found.ceiling) & ~further
-        found.add(value.low[near], points[near], points[near])
-
-
-def _look_far(piece: Piece, unit: float, order: int, sign: int, found: _Candidates) -> None:
-    """Lowers the ceiling to what g nears in the tails."""
-    far = np.array([end for end in (-FAR * unit, FAR * unit) if piece.low < end < piece.high])
-    if far.size:
-        value, _ = _signed(ranges(piece, far, far, order), sign)
-        found.ceiling = min(found.ceiling, float(np.min(value.high)))
+    further = ((slope.low > 0) & (points > piece.low)) | ((slope.high < 0) & (points < piece.high))
+    near = (value.low <= found.ceiling) & ~further
+    found.add(value.low[near], points[near], points[near])
 
 
 def _next(
@@ -205,7 +195,7 @@ def _next(
     open_tail = ~(rising | falling) & ~done & np.isinf(high - low)
     undecided = (to_tail | open_tail) & (value.low < found.ceiling - TAIL_TOLERANCE * max(1.0, abs(found.ceiling)))
     found.limits += value.low[(to_tail | open_tail) & ~undecided].tolist()
-    tails = _cut_tails(low[undecided], high[undecided], unit)
+    tails = _cut_tails(low[undecided], high[undecided])
     plain = ~(done | rising | falling | open_tail)
     parts = _cut(low[plain], high[plain])
     joined = (np.concatenate([parts[0], tails[0]]), np.concatenate([parts[1], tails[1]]))
@@ -219,9 +209,7 @@ def _cut(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return edges[:, :-1].ravel(), edges[:, 1:].ravel()
 
 
-def _cut_tails(low: np.ndarray, high: np.ndarray, unit: float) -> tuple[np.ndarray, np.ndarray]:
-    """[r, infinity] as [r, 2r] and [2r, infinity]; the whole line at 0."""
-    left, right = np.isinf(low), np.isinf(high)
-    middle = np.where(left & right, 0, np.where(left, 2 * high, 2 * low))
-    middle = np.where(np.abs(middle) < unit, np.where(left, -unit, unit), middle)
+def _cut_tails(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[r, infinity] as [r, 2r] and [2r, infinity]."""
+    middle = np.where(np.isinf(low), 2 * high, 2 * low)
     return np.concatenate([low, middle]), np.concatenate([middle, high])

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from actlab.activations import expressions
 from actlab.activations.floats import FLOATS
@@ -70,7 +71,7 @@ def _check(record: Activation, exact: Callable, formula: Piecewise, fn: Callable
         )
 
 
-def derivatives(formula: Piecewise, x: np.ndarray) -> np.ndarray:
+def derivatives(formula: Piecewise, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, "3 n"]:
     """f, f', f'' in float64 at points in increasing order, as rows."""
     rows = np.empty((3, x.size))
     ends = [0, *np.searchsorted(x, formula.breaks), x.size]

@@ -51,6 +51,8 @@ class Interval:
 
     def __mul__(self, other: "Interval | int") -> "Interval":
         other = enclose(other) if isinstance(other, int) else other
+        if other.low.ndim == 0 and other.low == other.high:
+            return self._scaled(other.low)
         a, b, c, d = self.low, self.high, other.low, other.high
         products = a * c, a * d, b * c, b * d
         # fmin and fmax skip the nan of 0 * infinity; another product is 0 then, or all four are nan.
@@ -62,6 +64,18 @@ class Interval:
         at_least_0 = zero | (up & other_up) | (down & other_down)
         at_most_0 = zero | (up & other_down) | (down & other_up)
         return Interval(np.where(at_least_0 & (low < 0), 0, low), np.where(at_most_0 & (high > 0), 0, high))
+
+    def _scaled(self, factor: Ends) -> "Interval":
+        """The product with one number; the general rule in fewer steps."""
+        if factor == 0:
+            return Interval(np.zeros_like(self.low), np.zeros_like(self.high))
+        a, b = (self.low, self.high) if factor > 0 else (-self.high, -self.low)
+        low, high = _down(a * abs(factor)), _up(b * abs(factor))
+        return Interval(np.where((a >= 0) & (low < 0), 0, low), np.where((b <= 0) & (high > 0), 0, high))
+
+    def times_at_least_0(self, other: "Interval") -> "Interval":
+        """The product of intervals that are both >= 0 and finite; the general rule in fewer steps."""
+        return Interval(np.maximum(_down(self.low * other.low), 0), _up(self.high * other.high))
 
     def reciprocal(self) -> "Interval":
         """1 / x; the whole line where 0 is inside or an end."""

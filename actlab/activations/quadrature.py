@@ -4,6 +4,7 @@ import functools
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Float
 
 REACH = 14.0  # beyond 14 standard deviations phi times any eighth power is below 1e-33
 _NODES = 20
@@ -14,7 +15,9 @@ def _legendre() -> tuple[np.ndarray, np.ndarray]:
     return np.polynomial.legendre.leggauss(_NODES)
 
 
-def gaussian_nodes(scale: float, breaks: Sequence[float], unit: float) -> tuple[np.ndarray, np.ndarray]:
+def gaussian_nodes(
+    scale: float, breaks: Sequence[float], unit: float
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Nodes z in increasing order and weights w with E f(z) = sum w f(z), z of N(0, scale^2).
 
     Gauss-Legendre of 20 nodes on panels that double in width with the distance from 0 and from each break, starting
@@ -32,7 +35,7 @@ def gaussian_nodes(scale: float, breaks: Sequence[float], unit: float) -> tuple[
     return z, weight
 
 
-def dense_nodes(scale: float, n_nodes: int = 2**18) -> tuple[np.ndarray, np.ndarray]:
+def dense_nodes(scale: float, n_nodes: int = 2**18) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """The midpoint rule on 12 standard deviations to each side: for functions whose kinks are not known."""
     u = (np.arange(n_nodes) + 0.5) * (24.0 / n_nodes) - 12.0
     return u * scale, np.exp(-np.square(u) / 2) * (24.0 / n_nodes / np.sqrt(2 * np.pi))

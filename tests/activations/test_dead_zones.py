@@ -20,11 +20,10 @@ def test_the_dead_zone_of_jaxs_gelu():
 
 def test_ours_reach_further():
     assert activations.dead_zones("gelu_tanh")["bfloat16"].value_below <= -10
-    assert activations.dead_zones("gelu")["float32"].gradient_below <= -13
     assert activations.dead_zones("elu")["float32"].gradient_below <= -87
 
 
-@pytest.mark.parametrize("name", ["tanh", "silu", "relu6", "leaky_relu"])
+@pytest.mark.parametrize("name", ["softsign", "relu6", "leaky_relu"])
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
 def test_sixteen_bits_are_as_a_plain_scan_finds(name, dtype):
     fn = activations.get(name).fn
