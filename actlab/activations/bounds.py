@@ -21,7 +21,7 @@ class Bounds:
     constant (relu's minimum: [-inf, 0]), the rightmost of several (tanh's curvature: 0.658, not -0.658). None: it is
     a limit at infinity, taken nowhere within 32 of the distances over which the function bends. At a kink both
     one-sided limits of slope and curvature count. Curvature leaves Dirac deltas out: they sit at the `kinks`, where
-    the slope jumps.
+    the slope is proven to jump, which needs a jump of a few units in the last place.
     """
 
     minimum: Enclosure

@@ -71,6 +71,8 @@ def test_signs_survive(a, b, c):
     x, y = interval(a, b), interval(0.0, c)
     assert (x * y).low >= 0 and (x * -y).high <= 0 and (x + y).low >= 0
     assert (y * at(np.float64(0))).high == (y * at(np.float64(0))).low == 0
+    nothing = interval(0.0, 0.0) * interval(-a, b)
+    assert nothing.low == nothing.high == 0
     assert interval(max(a, 1e-300), max(b, 1e-300)).reciprocal().low >= 0
 
 
