@@ -21,9 +21,12 @@ TOLERANCE = {"FLOAT32": mpf(2) ** -27, "FLOAT64": mpf(2) ** -56}
 ROUND = {"FLOAT32": lambda value: float(np.float32(float(value))), "FLOAT64": float}
 FAR = {"FLOAT32": 20, "FLOAT64": 50}  # a Gaussian tail underflows before
 CENTRE = {"FLOAT32": mpf("1.5"), "FLOAT64": mpf(4)}
+HALF = {"FLOAT32": 11, "FLOAT64": 26}  # bits of ln 2 that products with few bits leave exact
 INNER = mpf("0.625")  # within, Phi is a polynomial
+TAIL = mpf("0.75")  # gelu2'' has one root beyond
 PHI_0 = 1 / mpmath.sqrt(2 * mpmath.pi)
 ALPHA = 2 * mpmath.sqrt(2 / mpmath.pi)
+QUICK = mpf("1.702")
 BETA = ALPHA * mpf("0.044715")
 
 
@@ -43,37 +46,65 @@ def gelu_slope(a):
     return mills(a) - a * PHI_0
 
 
+def sigmoid(x):
+    """The logistic function."""
+    return 1 / (1 + mpmath.exp(-x))
+
+
 def silu_slope(a):
-    """silu'(-a) = e^-a times this over (1 + e^-a)^2."""
-    return 1 - a + mpmath.exp(-a)
+    """silu'(-a) / sigmoid(-a)."""
+    return 1 - a * sigmoid(a)
 
 
 def silu_curvature(a):
-    """silu''(a) = sigmoid'(a) times this."""
-    return 2 - a * mpmath.tanh(a / 2)
+    """silu''(a) e^a."""
+    return sigmoid(a) ** 2 * (2 - a * mpmath.tanh(a / 2))
+
+
+def quick_slope(a):
+    """quick_gelu'(-a) / sigmoid(-QUICK a)."""
+    return silu_slope(QUICK * a)
+
+
+def quick_curvature(a):
+    """quick_gelu''(a) e^(QUICK a)."""
+    return QUICK * silu_curvature(QUICK * a)
 
 
 def tanh_slope(a):
-    """gelu_tanh'(-a) = e^-z times this over (1 + e^-z)^2, z = ALPHA a + BETA a^3."""
-    return 1 + mpmath.exp(-(ALPHA * a + BETA * a**3)) - ALPHA * a - 3 * BETA * a**3
+    """gelu_tanh'(-a) / sigmoid(-z), z = ALPHA a + BETA a^3."""
+    return 1 - (ALPHA * a + 3 * BETA * a**3) * sigmoid(ALPHA * a + BETA * a**3)
 
 
 def tanh_curvature(a):
-    """gelu_tanh''(a) = sigmoid'(z) times this."""
+    """gelu_tanh''(a) e^z."""
     z, slope = ALPHA * a + BETA * a**3, ALPHA + 3 * BETA * a * a
-    return 2 * slope + 6 * BETA * a * a - a * slope**2 * mpmath.tanh(z / 2)
+    return sigmoid(z) ** 2 * (2 * slope + 6 * BETA * a * a - a * slope**2 * mpmath.tanh(z / 2))
 
 
 def mish_slope(x):
-    """mish'(x) = n times this over D^2, n = e^x, D = n^2 + 2n + 2; for x < 0."""
+    """mish'(x)."""
     n = mpmath.exp(x)
-    return (n + 2) * (n * n + 2 * n + 2) + 4 * x * (n + 1)
+    under = n * n + 2 * n + 2
+    return n * ((n + 2) * under + 4 * x * (n + 1)) / under**2
 
 
 def mish_curvature(x):
-    """mish''(x) = 4 n times this over D^3."""
+    """mish''(x)."""
     n = mpmath.exp(x)
-    return 2 * (n + 1) * (n * n + 2 * n + 2) + x * (((-2 * n - 3) * n + 2) * n + 2)
+    under = n * n + 2 * n + 2
+    return 4 * n * (2 * (n + 1) * under + x * (((-2 * n - 3) * n + 2) * n + 2)) / under**3
+
+
+def gelu2(x):
+    """(x Phi(x))^2."""
+    return (x * mpmath.ncdf(x)) ** 2
+
+
+def gelu2_slope(x):
+    """gelu2'(x)."""
+    cdf, pdf = mpmath.ncdf(x), mpmath.npdf(x)
+    return 2 * x * cdf * (cdf + x * pdf)
 
 
 def gelu2_curvature(x):
@@ -82,9 +113,9 @@ def gelu2_curvature(x):
     return 2 * ((cdf + x * pdf) ** 2 + x * cdf * (2 - x * x) * pdf)
 
 
-def mish_curvature_right(x):
-    """The same over n^3, which does not grow."""
-    return mish_curvature(x) / mpmath.exp(3 * x)
+def gelu2_tail(a):
+    """gelu2''(-a) exp(a^2) over its root's distance and a."""
+    return gelu2_curvature(-a) * mpmath.exp(a * a) / ((-GELU2_ROOT - a) * a)
 
 
 def exponential_rest(r):
@@ -92,33 +123,45 @@ def exponential_rest(r):
     return (mpmath.expm1(r) - r) / r**2 if r else mpf(1) / 2
 
 
-def log_rest(s):
-    """log1p(e) = w (1 + s times this), w = 2z, z = e / (2 + e), s = z^2."""
-    z = mpmath.sqrt(s)
-    return (mpmath.atanh(z) / z - 1) / s if s else mpf(1) / 3
+def octave_rest(r, high):
+    """(2^r - 1) / r - high, the first bits of ln 2."""
+    return ((mpf(2) ** r - 1) / r if r else mpmath.log(2)) - high
 
 
+def log_rest(p):
+    """(-log(1 - p) - p) / p^2."""
+    return (-mpmath.log1p(-p) - p) / p**2 if p else mpf(1) / 2
+
+
+GELU2_ROOT = mpmath.findroot(gelu2_curvature, "-1.2093")
 GELU_ROOT = mpmath.findroot(gelu_slope, "0.7518")
-# name: function, a starting point for its root, radius of the neighbourhood
-ROOTS = {
-    "gelu_slope": (gelu_slope, "0.7518", "0"),
-    "gelu_curvature": (lambda a: 2 - a * a, "1.4142", "0"),
-    "silu_slope": (silu_slope, "1.2785", "0.25"),
-    "silu_curvature": (silu_curvature, "2.3994", "1.75"),
-    "gelu_tanh_slope": (tanh_slope, "0.7525", "0.375"),
-    "gelu_tanh_curvature": (tanh_curvature, "1.4185", "0.75"),
-    "mish_slope": (mish_slope, "-1.1924", "0.5"),
-    "mish_curvature_left": (mish_curvature, "-2.2564", "0.625"),
-    "mish_curvature_right": (mish_curvature_right, "1.4906", "0.9"),
-    "gelu2_curvature_left": (gelu2_curvature, "-1.2093", "0.375"),
-    "gelu2_curvature_right": (gelu2_curvature, "-0.2787", "0.5"),
+# name: function, a starting point for its root or else the point itself, the ends of the neighbourhood
+EXPANSIONS = {
+    "gelu_slope": (gelu_slope, "0.7518", None),
+    "gelu_curvature": (lambda a: 2 - a * a, "1.4142", None),
+    "silu_slope": (silu_slope, "1.2785", ("0.75", "2")),
+    "silu_curvature": (silu_curvature, "2.3994", ("1.125", "3.5")),
+    "quick_gelu_slope": (quick_slope, "0.7511", ("0.25", "1.5")),
+    "quick_gelu_curvature": (quick_curvature, "1.4097", ("0.6875", "2.5")),
+    "gelu_tanh_slope": (tanh_slope, "0.7525", ("0.25", "3.5")),
+    "gelu_tanh_curvature": (tanh_curvature, "1.4185", ("0.6875", "3.25")),
+    "mish_slope": (mish_slope, "-1.1924", ("-2", "0.125")),
+    "mish_curvature_left": (lambda x: mish_curvature(x) * mpmath.exp(-x), "-2.2564", ("-4", "-1.5")),
+    "mish_curvature_middle": (mish_curvature, -0.5, ("-1.5", "0.6875")),
+    "mish_curvature_right": (lambda x: mish_curvature(x) * mpmath.exp(2 * x), "1.4906", ("0.6875", "3")),
+    "gelu2_left": (gelu2, -0.5, ("-0.875", "-0.3125")),
+    "gelu2_middle": (lambda x: x * mpmath.ncdf(x) ** 2, 0.0, ("-0.3125", "0.75")),
+    "gelu2_slope_left": (gelu2_slope, -0.4375, ("-0.5625", "-0.3125")),
+    "gelu2_slope_middle": (gelu2_slope, 0.0, ("-0.3125", "0.75")),
+    "gelu2_tail": (lambda a: gelu2_curvature(-a), "1.2093", None),
+    "gelu2_curvature": (gelu2_curvature, "-0.2787", ("-0.8125", "0.25")),
 }
 
 
-def fit(function, low, high, tolerance):
-    """The shortest Chebyshev interpolant, highest power first."""
+def fit(function, low, high, tolerance, scale=None):
+    """The shortest Chebyshev interpolant, highest power first; the error is relative to `scale` or the least value."""
     ends = [mpmath.mpf(low), mpmath.mpf(high)]
-    scale = min(abs(function(ends[0] + (ends[1] - ends[0]) * k / 16)) for k in range(17))
+    scale = scale or min(abs(function(ends[0] + (ends[1] - ends[0]) * k / 16)) for k in range(17))
     for count in range(3, 60):
         coefficients, error = mpmath.chebyfit(function, ends, count, error=True)
         if error < tolerance * scale:
@@ -128,7 +171,7 @@ def fit(function, low, high, tolerance):
 
 def around(name, centre):
     """(f(centre + d) - f(centre)) / d as a function of d."""
-    function = ROOTS[name][0]
+    function = EXPANSIONS[name][0]
     there = function(centre)
     slope = lambda d: (function(centre + d) - there) / d  # noqa: E731
     return lambda d: slope(d) if abs(d) > mpf(10) ** -25 else mpmath.diff(function, centre)
@@ -139,49 +182,45 @@ def half_line(function, centre):
     return lambda t: function(centre * (1 + t) / (1 - t))
 
 
-def shift(precision):
-    """c near 28 or 300 and e^-c: c with so few bits that a - c is exact, e^-c all but a floating-point number."""
-    bits, start = {"FLOAT32": (24, 28), "FLOAT64": (53, 300)}[precision]
-    unit = mpf(2) ** (mpmath.floor(mpmath.log(3 * start, 2)) + 1 - bits)
-    for k in range(1, 10_000):
-        c = start + k * unit
-        power = mpmath.exp(-c)
-        if abs(ROUND[precision](power) / power - 1) < mpf(2) ** -(bits + 8):
-            return float(c), ROUND[precision](power)
-
-
 def table(precision):
-    """Polynomials as {name: coefficients} and roots as {name: (r, f(r), radius)}."""
+    """Polynomials as {name: coefficients} and expansions as {name: (r, root - r, f(r), middle, radius)}."""
     tolerance, centre = TOLERANCE[precision], CENTRE[precision]
-    last = (FAR[precision] - centre) / (FAR[precision] + centre)
-    first = (INNER - centre) / (INNER + centre)
+    high = mpmath.nint(mpmath.log(2) * 2 ** HALF[precision]) / 2 ** HALF[precision]
+    place = lambda a: (mpf(a) - centre) / (mpf(a) + centre)  # noqa: E731
+    last = place(FAR[precision])
+    first = place(INNER)
     ratio = lambda a: gelu_slope(a) / (GELU_ROOT - a)  # noqa: E731
     polynomials = {
-        "exponential_rest": fit(exponential_rest, "-0.35", "0.35", tolerance * 32),
-        "log_rest": fit(log_rest, 0, mpf(1) / 9, tolerance * 8),
+        "exponential_rest": fit(exponential_rest, "-0.35", "0.35", tolerance * 8),
+        "octave_rest": fit(lambda r: octave_rest(r, high), "-0.5001", "0.5001", tolerance * 2, mpf(1) / 4),
+        "log_rest": fit(log_rest, 0, mpf(1) / 2, tolerance * 4),
         "half_normal": fit(cdf_rest, 0, INNER**2, tolerance * 4),
         "mills": fit(half_line(lambda a: a * mills(a), centre), first, last, tolerance),
         "mills_square": fit(half_line(lambda a: (a * mills(a)) ** 2, centre), first, last, tolerance),
         "gelu_slope": fit(half_line(ratio, centre), -1, last, tolerance),
+        "gelu2_slope": fit(half_line(lambda a: a * mills(a) * ratio(a), centre), place("0.5"), last, tolerance),
+        "gelu2_tail": fit(half_line(gelu2_tail, centre), place(TAIL), last, tolerance),
     }
-    roots = {}
-    for name, (function, start, radius) in ROOTS.items():
-        near = ROUND[precision](mpmath.findroot(function, mpf(start)))
-        roots[name] = (near, float(function(mpf(near))), float(radius))
-        if name not in polynomials and mpf(radius):
-            polynomials[name] = fit(around(name, mpf(near)), -mpf(radius), mpf(radius), tolerance)
+    expansions = {}
+    for name, (function, start, ends) in EXPANSIONS.items():
+        point = mpmath.findroot(function, mpf(start)) if isinstance(start, str) else mpf(start)
+        near = mpf(ROUND[precision](point))
+        low, high = (mpf(end) for end in ends or (0, 0))
+        numbers = (near, point - near, function(near), (low + high) / 2, (high - low) / 2)
+        expansions[name] = tuple(float(number) for number in numbers)
+        if ends:
+            polynomials[name] = fit(around(name, near), low - near, high - near, tolerance)
     rounded = {name: tuple(ROUND[precision](c) for c in row) for name, row in polynomials.items()}
-    return rounded, roots
+    return rounded, expansions
 
 
 def main():
     """Prints the module."""
     print('"""Made by experiments/fit_activation_coefficients.py, which says how; not to be edited by hand."""\n')
     for precision in TOLERANCE:
-        polynomials, roots = table(precision)
-        print(f"{precision}_SHIFT = {shift(precision)}")
+        polynomials, expansions = table(precision)
         print(f"{precision}_CENTRE = {float(CENTRE[precision])}")
-        print(f"{precision}_ROOTS =", pprint.pformat(roots, width=118, sort_dicts=False))
+        print(f"{precision}_EXPANSIONS =", pprint.pformat(expansions, width=118, sort_dicts=False))
         print(f"{precision} =", pprint.pformat(polynomials, width=118, compact=True, sort_dicts=False))
 
 

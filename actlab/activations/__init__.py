@@ -1,9 +1,9 @@
 """Activations: pure functions, each with a record. `get("gelu").fn(x)`, `get("gelu_scale(s=0.25)").fn(x)`.
 
-float16 and bfloat16 are computed in float32 and rounded once: all bfloat16 are within 1 unit in the last place (ULP).
-In float32 and float64 f and f' are within 4 ULP of the true value (gelu2' within 5), f'' within 4 to 6, where that is a
-normal number, also in the tails where the usual forms lose all digits; on CPU XLA flushes smaller ones to 0. The
-exceptions are the zeros of xielu, swish and functions of a scaled argument, where the absolute error is that small.
+float16 and bfloat16 are computed in float32 and rounded once: all of them are within 1 unit in the last place (ULP).
+In float32 and float64 f, f' and f'' are within 4 ULP of the true value (f' and f'' of gelu_tanh in float32: 4.5), where
+that is a normal number, also in the tails where the usual forms lose all digits; on CPU XLA flushes smaller ones to 0.
+Next to a zero that depends on a given or trained number (swish, gelu_scale; xielu, most of all) it may be more.
 """
 
 from actlab.activations.atoms import decaying, log1p, normal_tail

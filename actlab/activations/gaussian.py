@@ -15,7 +15,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from actlab.activations.derivatives import elementwise, with_derivatives
-from actlab.activations.exponential import Decay, decay, format_of, magnitude, near_root, polynomial, square, times
+from actlab.activations.exponential import (
+    Decay,
+    decay,
+    expansion,
+    format_of,
+    inside,
+    limit_of,
+    magnitude,
+    polynomial,
+    square,
+    times,
+)
 
 PHI_0 = 0.39894228040143267794  # phi(0)
 # Below it x Phi(x / s) is ReLU to within s, and 1 / s nears overflow.
@@ -24,21 +35,24 @@ INNER = 0.625
 
 
 class _Tail(NamedTuple):
-    """a + low = |x| / s, and t."""
+    """a + low = |x| / s, low 0 where s = 1, and t."""
 
     a: Array
     low: Array | float
     t: Array
 
-    def decay(self, times: float = 1.0) -> Decay:
+    def decay(self, times: float | Array = 1.0) -> Decay:
         """e^-(times (a + low)^2 / 2)."""
         squared, rest = square(self.a)
-        return decay(squared * (times / 2), (rest / 2 + self.a * self.low) * times)
+        squared = jnp.minimum(squared * (times / 2), limit_of(self.a))
+        return decay(squared, (rest / 2 + self.a * self.low) * times)
 
     def to_root(self, name: str, ratio: Array) -> Array:
         """The difference to a root times a function, f = (r - a) ratio(a), accurate also where a is next to r."""
-        near, there, _ = format_of(self.a).roots[name]
-        return ((near - self.a) - self.low) * ratio + there
+        near, rest, *_ = format_of(self.a).expansions[name]
+        if isinstance(self.low, Array):
+            return ((near - self.a) + (rest - self.low)) * ratio
+        return (near - self.a) * ratio + rest * ratio  # the compiler would add two constants up
 
     def slope(self) -> Array:
         """gelu'(-a) e^(a^2/2)."""
@@ -51,7 +65,7 @@ class _Tail(NamedTuple):
 
 def _tail(x: Array, s: float = 1.0) -> _Tail:
     # Beyond, e^-(a^2/2) is 0.
-    cut = magnitude(x, s * (50.0 if x.dtype == jnp.float64 else 18.0))
+    cut = magnitude(x, s * (45.0 if x.dtype == jnp.float64 else 16.0))
     a, low = (cut, 0.0) if s == 1 else times(cut, 1 / Fraction(s))
     centre = format_of(x).centre
     return _Tail(a, low, ((a + low) - centre) / ((a + low) + centre))
@@ -101,27 +115,37 @@ def gelu_scale(x: Float[Array, "*S"], s: float = 1.0) -> Float[Array, "*S"]:
     return with_derivatives(lambda x: _value(x, s), lambda x: _slope(x, s), lambda x: _curvature(x, s))(x)
 
 
-def _square_value(x: Array) -> Array:
+def _square_decay(x: Array, tail: _Tail) -> Decay:
     # On the left e^(-a^2) comes in once, not as the square of a rounded number.
+    return tail.decay(jnp.where(x < 0, 2.0, 1.0).astype(x.dtype))
+
+
+def _square_value(x: Array) -> Array:
     tail = _tail(x)
-    left = tail.decay(2.0).times(polynomial("mills_square", tail.t))
-    return jnp.where((x < 0) & (tail.a >= INNER), left, jnp.square(_value(x)))
+    e = _square_decay(x, tail)
+    right = jnp.square(x - e.times(polynomial("mills", tail.t)))
+    away = jnp.where(x < 0, e.times(polynomial("mills_square", tail.t)), right)
+    away = jnp.where(inside("gelu2_left", x), expansion("gelu2_left", x), away)
+    return jnp.where(inside("gelu2_middle", x), x * expansion("gelu2_middle", x), away)
 
 
 def _square_slope(x: Array) -> Array:
     tail = _tail(x)
-    left = tail.decay(2.0).times(-2 * polynomial("mills", tail.t) * tail.slope())
-    return jnp.where((x < 0) & (tail.a >= INNER), left, 2 * _value(x) * _slope(x))
+    e = _square_decay(x, tail)
+    left = e.times(-2 * tail.to_root("gelu_slope", polynomial("gelu2_slope", tail.t)))
+    right = 2 * (x - e.times(polynomial("mills", tail.t))) * (1 - e.times(tail.slope()))
+    away = jnp.where(x < 0, left, right)
+    away = jnp.where(inside("gelu2_slope_left", x), expansion("gelu2_slope_left", x), away)
+    return jnp.where(inside("gelu2_slope_middle", x), expansion("gelu2_slope_middle", x), away)
 
 
 def _square_curvature(x: Array) -> Array:
     tail = _tail(x)
-    inside = jnp.clip(x, -50, 50)  # infinity must not meet 0
-    bracket = jnp.square(tail.slope()) - polynomial("mills", tail.t) * tail.curvature()
-    right = 2 * (jnp.square(_slope(inside)) + _value(inside) * _curvature(inside))
-    result = jnp.where((x < 0) & (tail.a >= INNER), tail.decay(2.0).times(2 * bracket), right)
-    result = near_root("gelu2_curvature_left", inside, 0.0, result)
-    return near_root("gelu2_curvature_right", inside, 0.0, result)
+    left = tail.decay(2.0).times(tail.a * tail.to_root("gelu2_tail", polynomial("gelu2_tail", tail.t)))
+    finite = jnp.clip(x, -50, 50)  # infinity must not meet 0
+    right = 2 * (jnp.square(_slope(finite)) + _value(finite) * _curvature(finite))
+    around = expansion("gelu2_curvature", finite)
+    return jnp.where(inside("gelu2_curvature", x), around, jnp.where(x < 0, left, right))
 
 
 _with_gelu2 = with_derivatives(_square_value, _square_slope, _square_curvature)

@@ -22,9 +22,11 @@ def polynorm(
     w2: Float[Array, ""] | float = POLYNORM_THETA["w2"],
     bias: Float[Array, ""] | float = POLYNORM_THETA["bias"],
 ) -> Float[Array, "*S F"]:
-    """w0 n(x^3) + w1 n(x^2) + w2 n(x) + bias, n(v) = v / rms(v) over the last axis; a vector of zeros gives the bias.
+    """w0 n(x^3) + w1 n(x^2) + w2 n(x) + bias, n(v) = v / rms(v) over the last axis.
 
-    Zhuo et al. 2024, arXiv:2411.03884, equation 6, without their epsilon, which makes tiny vectors vanish.
+    Zhuo et al. 2024, arXiv:2411.03884, without an epsilon, which makes tiny vectors vanish. A vector of zeros has no
+    direction: there n is the identity, so that value (the bias) and all derivatives are finite. Next to it the slope
+    is as steep as the formula says, 1 / rms(x).
     """
     # n(v) has degree 0: scaled by a constant power of two, x^3 neither overflows nor underflows to 0.
     largest = jax.lax.stop_gradient(jnp.max(jnp.abs(x), axis=-1, keepdims=True))

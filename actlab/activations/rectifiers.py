@@ -24,14 +24,14 @@ def relu(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
 
 @elementwise
 def leaky_relu(x: Float[Array, "*S"], slope: float = 0.01) -> Float[Array, "*S"]:
-    """x where x > 0, else slope x; f'(0) = slope. Maas et al. 2013, equation 2."""
+    """x where x > 0, else slope x; f'(0) = slope. Maas et al. 2013."""
     # slope 0 must not meet infinity.
     return jnp.where(x > 0, x, slope * x) if slope else jax.nn.relu(x)
 
 
 @elementwise
 def prelu(x: Float[Array, "*S"], slope: Float[Array, ""] | float = 0.25) -> Float[Array, "*S"]:
-    """leaky_relu whose slope is learned. He et al. 2015, arXiv:1502.01852, equation 1; starts at 0.25, section 2.1."""
+    """leaky_relu whose slope is learned. He et al. 2015, arXiv:1502.01852; starts at 0.25, section 2.1."""
     return jnp.where(x > 0, x, slope * x)
 
 

@@ -7,40 +7,30 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from actlab.activations.derivatives import elementwise, with_derivatives
-from actlab.activations.exponential import Decay, almost, decay, limit_of, lost, magnitude, polynomial
+from actlab.activations.exponential import Decay, Tail, almost, decay, limit_of, magnitude, polynomial, tail_of
 
 
 def _decay(x: Array) -> Decay:
     return decay(magnitude(x, limit_of(x)))
 
 
-def _lost(x: Array) -> Array:
-    return lost(magnitude(x, limit_of(x)))
+def _tail(x: Array) -> Tail:
+    return tail_of(magnitude(x, limit_of(x)))
 
 
 def _tanh(x: Array) -> Array:
-    difference = _lost(2 * x)
-    return jnp.copysign(difference / (2 - difference), x)
+    lost = _decay(2 * x).lost
+    return jnp.copysign(lost / (2 - lost), x)
 
 
 def _tanh_slope(x: Array) -> Array:
     e = _decay(2 * x)
-    return e.times(4 / square_of_one_plus(e.value))
+    return e.times(4 / (1 + e.value * (2 + e.value)))
 
 
 def _tanh_curvature(x: Array) -> Array:
     e = _decay(2 * x)
-    return e.times(-8 * jnp.sign(x) * _lost(2 * x) / cube_of_one_plus(e.value))
-
-
-def square_of_one_plus(e: Array) -> Array:
-    """(1 + e)^2 with less rounding than the square of a sum."""
-    return 1 + e * (2 + e)
-
-
-def cube_of_one_plus(e: Array) -> Array:
-    """(1 + e)^3, likewise."""
-    return 1 + e * (3 + e * (3 + e))
+    return e.logistic_slope(-8 * jnp.sign(x) * (e.lost / (1 + e.value)))
 
 
 _with_tanh = with_derivatives(_tanh, _tanh_slope, _tanh_curvature)
@@ -57,26 +47,26 @@ def tanh(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
 
 @elementwise
 def penalized_tanh(x: Float[Array, "*S"], slope: float = 0.25) -> Float[Array, "*S"]:
-    """tanh x where x > 0, else slope tanh x; f'(0) = slope. Xu et al. 2016, arXiv:1602.05980, equation 8."""
+    """tanh x where x > 0, else slope tanh x; f'(0) = slope. Xu et al. 2016, arXiv:1602.05980."""
     return jnp.where(x > 0, 1, slope).astype(x.dtype) * _with_tanh(x)
 
 
 def logistic(x: Array) -> Array:
     """1 / (1 + e^-x)."""
-    e = _decay(x).value
-    return jnp.where(x < 0, e, 1) / (1 + e)
+    p = _tail(x).value
+    return jnp.where(x < 0, p, 1 - p)
 
 
 def logistic_slope(x: Array) -> Array:
-    """logistic'(x) = e / (1 + e)^2, even in x."""
-    e = _decay(x)
-    return e.times(1 / square_of_one_plus(e.value))
+    """logistic'(x), even in x."""
+    p = _tail(x)
+    return p.times(1 - p.value)
 
 
 def logistic_curvature(x: Array) -> Array:
-    """logistic''(x) = -sign(x) e (1 - e) / (1 + e)^3."""
+    """logistic''(x) = -logistic'(x) tanh(x/2)."""
     e = _decay(x)
-    return e.times(-jnp.sign(x) * _lost(x) / cube_of_one_plus(e.value))
+    return e.logistic_slope(-jnp.sign(x) * (e.lost / (1 + e.value)))
 
 
 _with_logistic = with_derivatives(logistic, logistic_slope, logistic_curvature)
@@ -89,11 +79,9 @@ def sigmoid(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
 
 
 def _softplus(x: Array) -> Array:
-    # log1p(e) = 2 artanh(z) with z = e / (2 + e), at most 1/3.
-    e = _decay(x).value
-    twice = e / (1 + e / 2)
-    squared = jnp.square(twice / 2)
-    return jnp.maximum(x, 0) + (twice + twice * (squared * polynomial("log_rest", squared)))
+    # log1p(e^-|x|) = -log1p(-p) = p + p^2 (1/2 + p/3 + ...).
+    p = _tail(x).value
+    return jnp.maximum(x, 0) + (p + p * (p * polynomial("log_rest", p)))
 
 
 _with_softplus = with_derivatives(_softplus, logistic, logistic_slope)

@@ -1,8 +1,8 @@
 """x times a sigmoid of x: silu, swish, quick_gelu, gelu_tanh; and mish, which is near them.
 
-All are functions of e = e^-a, a = |z|, where the sigmoid's argument z is held in two numbers. For z < 0 the slope is
-e b(a) / (1 + e)^2 with a bracket b that has one root; near it a polynomial stands in for the formula of b.
-The right half follows from f'(-x) = 1 - f'(x).
+All are functions of p = sigmoid(-a), a = |z|, where the sigmoid's argument z is held in two numbers. For z < 0 the
+slope is p ((1 - a) + a p), which has one root; near it a polynomial stands in. The right half follows from
+f'(-x) = 1 - f'(x).
 """
 
 from fractions import Fraction
@@ -13,69 +13,124 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from actlab.activations.derivatives import elementwise, floating, with_derivatives
-from actlab.activations.exponential import Decay, almost, decay, limit_of, magnitude, near_root, short, split, times
-from actlab.activations.sigmoidal import square_of_one_plus
+from actlab.activations.exponential import (
+    LN_2,
+    Decay,
+    Tail,
+    decay,
+    decay_of_octaves,
+    expansion,
+    inside,
+    limit_of,
+    magnitude,
+    short,
+    split,
+    square,
+    tail,
+    tail_of,
+    times,
+)
 
 QUICK_GELU_BETA = Fraction("1.702")  # Hendrycks and Gimpel 2016, section 2
 SQRT_2_OVER_PI = Fraction("0.797884560802865355879892119868763736951717262329869315331")
-CUBIC = Fraction("0.044715")
+LINEAR = 2 * SQRT_2_OVER_PI
+THIRD = LINEAR * Fraction("0.044715")
+ONE = Fraction(1)
 
 
 class _Gate(NamedTuple):
-    """The magnitude a + low of a sigmoid's argument, whether it is negative, and e^-(a + low)."""
+    """The magnitude a + low of a sigmoid's argument, and whether that is negative."""
 
     a: Array
     low: Array | float
     negative: Array
-    e: Decay
+
+    @property
+    def decay(self) -> Decay:
+        """e^-(a + low)."""
+        return decay(self.a, self.low)
+
+    @property
+    def tail(self) -> Tail:
+        """sigmoid(-(a + low))."""
+        return tail_of(self.a, self.low)
 
 
-def _gate(x: Array, beta: Fraction | Array = Fraction(1)) -> _Gate:
+def _gate(x: Array, beta: Fraction | Array = ONE) -> _Gate:
     """The gate sigmoid(beta x)."""
     limit = limit_of(x)
     if isinstance(beta, Fraction) and beta == 1:
-        a = magnitude(x, limit)
-        return _Gate(a, 0.0, x < 0, decay(a))
+        return _Gate(magnitude(x, limit), 0.0, x < 0)
     z, low = times(x, beta)
     a = magnitude(z, limit)
-    low = jnp.where(a < limit, jnp.where(z < 0, -low, low), 0)
-    return _Gate(a, low, z < 0, decay(a, low))
+    return _Gate(a, jnp.where(a < limit, jnp.where(z < 0, -low, low), 0), z < 0)
+
+
+def _gated(x: Array, a: Array, p: Tail) -> Array:
+    """x times the sigmoid whose tail is p; a is |x|, cut where p is 0."""
+    return jnp.maximum(x, 0) - p.times(a)
 
 
 def _value(x: Array, gate: _Gate) -> Array:
-    largest = float(jnp.finfo(x.dtype).max)
-    left = gate.e.times(jnp.clip(x, -largest, largest))  # infinity must not meet 0
-    return jnp.where(gate.negative, left, x) / (1 + gate.e.value)
+    return _gated(x, jnp.where(gate.a < limit_of(x), jnp.abs(x), 0), gate.tail)
 
 
 def _slope(gate: _Gate) -> Array:
-    e = gate.e.value
-    bracket = near_root("silu_slope", gate.a, gate.low, ((1 - gate.a) - gate.low) + e)
-    left = gate.e.times(bracket / square_of_one_plus(e))
+    a, low, p = gate.a, gate.low, gate.tail
+    away = (1 - a) + (a * p.value - low * (1 - p.value))
+    left = p.times(jnp.where(inside("silu_slope", a), expansion("silu_slope", a, low), away))
     return jnp.where(gate.negative, left, 1 - left)
 
 
 def _curvature(gate: _Gate, factor: float | Array = 1.0) -> Array:
     """Times a factor, which may save the product from underflow."""
-    e = gate.e.value
-    # 2 - a tanh(a/2), where tanh(a/2) = 1 - 2e / (1 + e).
-    bracket = ((2 - gate.a) - gate.low) + 2 * (e / (1 + e)) * gate.a
-    bracket = near_root("silu_curvature", gate.a, gate.low, bracket)
-    return gate.e.times(factor * bracket / square_of_one_plus(e))
+    a, low, e = gate.a, gate.low, gate.decay
+    # 2 - a tanh(a/2), where tanh(a/2) = 1 - 2p.
+    p = e.value / (1 + e.value)
+    bracket = (2 - a) + (2 * a * p - low * (1 - 2 * p))
+    around = e.times(factor * expansion("silu_curvature", a, low))
+    return jnp.where(inside("silu_curvature", a), around, e.logistic_slope(factor * bracket))
 
 
 _with_silu = with_derivatives(lambda x: _value(x, _gate(x)), lambda x: _slope(_gate(x)), lambda x: _curvature(_gate(x)))
-_with_quick_gelu = with_derivatives(
-    lambda x: _value(x, _gate(x, QUICK_GELU_BETA)),
-    lambda x: _slope(_gate(x, QUICK_GELU_BETA)),
-    lambda x: _curvature(_gate(x, QUICK_GELU_BETA), float(QUICK_GELU_BETA)),
-)
 
 
 @elementwise
 def silu(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
-    """x sigmoid(x). Elfwing et al. 2017, arXiv:1702.03118, equation 10; Hendrycks and Gimpel 2016, section 2."""
+    """x sigmoid(x). Elfwing et al. 2017, arXiv:1702.03118; Hendrycks and Gimpel 2016, section 2."""
     return _with_silu(x)
+
+
+def _quick_decay(x: Array) -> tuple[Array, Decay]:
+    """a = |x| and e^(-1.702 a)."""
+    a = magnitude(x, limit_of(x) / 1.75)
+    (high, low), a_high = split(QUICK_GELU_BETA / LN_2, a), short(a)
+    octaves, rest = a_high * high, (a - a_high) * high + a * low
+    return a, decay_of_octaves(octaves, rest)
+
+
+def _quick_tail(x: Array) -> tuple[Array, Tail]:
+    a, e = _quick_decay(x)
+    return a, tail(e)
+
+
+def _quick_slope(x: Array) -> Array:
+    a, p = _quick_tail(x)
+    beta = float(QUICK_GELU_BETA)
+    away = (1 - beta * a) + a * (beta * p.value)
+    left = p.times(jnp.where(inside("quick_gelu_slope", a), expansion("quick_gelu_slope", a), away))
+    return jnp.where(x < 0, left, 1 - left)
+
+
+def _quick_curvature(x: Array) -> Array:
+    a, e = _quick_decay(x)
+    z = float(QUICK_GELU_BETA) * a
+    around = e.times(expansion("quick_gelu_curvature", a))
+    away = e.logistic_slope(float(QUICK_GELU_BETA) * ((2 - z) + 2 * z * (e.value / (1 + e.value))))
+    return jnp.where(inside("quick_gelu_curvature", a), around, away)
+
+
+_with_quick_gelu = with_derivatives(lambda x: _gated(x, *_quick_tail(x)), _quick_slope, _quick_curvature)
 
 
 @elementwise
@@ -98,8 +153,8 @@ def _swish_slope(x: Array, beta: Array) -> Array:
 def _swish_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     (x, beta), (dx, dbeta) = primals, tangents
     gate = _gate(x, beta)
-    inside = jnp.where(gate.a < limit_of(x), x, 0)
-    by_beta = gate.e.times(jnp.square(inside / (1 + gate.e.value)))  # x^2 sigmoid'(beta x)
+    finite = jnp.where(gate.a < limit_of(x), x, 0)
+    by_beta = gate.tail.times(finite) * (finite * (1 - gate.tail.value))  # x^2 sigmoid'(beta x)
     return _swish(x, beta), dx * _swish_slope(x, beta) + dbeta * by_beta
 
 
@@ -107,8 +162,8 @@ def _swish_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> t
 def _swish_slope_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     (x, beta), (dx, dbeta) = primals, tangents
     gate = _gate(x, beta)
-    inside = jnp.where(gate.a < limit_of(x), x, 0)
-    return _swish_slope(x, beta), dx * _curvature(gate, beta) + dbeta * _curvature(gate, inside)
+    finite = jnp.where(gate.a < limit_of(x), x, 0)
+    return _swish_slope(x, beta), dx * _curvature(gate, beta) + dbeta * _curvature(gate, finite)
 
 
 @elementwise
@@ -117,50 +172,58 @@ def swish(x: Float[Array, "*S"], beta: Float[Array, ""] | float = 1.0) -> Float[
     return _swish(x, jnp.asarray(beta, x.dtype))
 
 
-class _Cubic(NamedTuple):
-    """a = |x|, the slope of u = 2 sqrt(2 / pi) (a + 0.044715 a^3), and e^-u."""
-
-    a: Array
-    slope: Array
-    e: Decay
-
-
-def _cubic(x: Array) -> _Cubic:
-    a = magnitude(x, 26.0 if x.dtype == jnp.float64 else 12.0)  # u stays within the limit of decay
-    (linear, linear_low), (cubic, cubic_low) = split(2 * SQRT_2_OVER_PI, a), split(2 * SQRT_2_OVER_PI * CUBIC, a)
+def _cubic(x: Array) -> tuple[Array, Array, Array]:
+    """a = |x| and u = 2 sqrt(2 / pi) (a + 0.044715 a^3), in octaves, as a number of half the bits and the rest."""
+    a = magnitude(x, 24.5 if x.dtype == jnp.float64 else 11.5)  # u stays within the limit of decay
+    (linear, linear_low), (cubic, cubic_low) = split(LINEAR / LN_2, a), split(THIRD / LN_2, a)
     a_high, squared = short(a), short(a * a)
     a_low = a - a_high
     squared_low = (a_high * a_high - squared) + a_low * (a + a_high)
     # u / a and then u as sums of two numbers; products of short numbers are exact.
-    both = short(linear + cubic * squared)
-    both_low = ((linear - both) + cubic * squared) + (linear_low + (cubic_low * (a * a) + cubic * squared_low))
-    rest = a_low * both + a * both_low
-    u = almost(a_high * both + rest)
-    low = (a_high * both - u) + rest
-    slope = (3 * both - 2 * linear) + (3 * both_low - 2 * linear_low)
-    return _Cubic(a, slope, decay(u, low))
+    ratio = short(linear + cubic * squared)
+    ratio_low = ((linear - ratio) + cubic * squared) + (linear_low + (cubic_low * (a * a) + cubic * squared_low))
+    return a, a_high * ratio, a_low * ratio + a * ratio_low
+
+
+def _cubic_tail(x: Array) -> tuple[Array, Tail]:
+    """a and sigmoid(-u)."""
+    a, octaves, low = _cubic(x)
+    return a, tail(decay_of_octaves(octaves, low))
 
 
 def _cubic_value(x: Array) -> Array:
-    a, _, e = _cubic(x)
-    return jnp.where(x < 0, e.times(-a), x) / (1 + e.value)
+    return _gated(x, *_cubic_tail(x))
 
 
 def _cubic_slope(x: Array) -> Array:
-    a, slope, e = _cubic(x)
-    bracket = near_root("gelu_tanh_slope", a, 0.0, (1 - a * slope) + e.value)
-    left = e.times(bracket / square_of_one_plus(e.value))
+    a, p = _cubic_tail(x)
+    linear, cubic = float(LINEAR), float(3 * THIRD) * (a * a)
+    slope = linear + cubic
+    rest = (linear - slope) + cubic
+    away = (1 - a * slope) + a * (slope * p.value - rest)
+    left = p.times(jnp.where(inside("gelu_tanh_slope", a), expansion("gelu_tanh_slope", a), away))
     return jnp.where(x < 0, left, 1 - left)
 
 
 def _cubic_curvature(x: Array) -> Array:
-    a, slope, e = _cubic(x)
-    steep = a * slope
-    turning = float(12 * SQRT_2_OVER_PI * CUBIC) * (a * a)
-    bracket = near_root(
-        "gelu_tanh_curvature", a, 0.0, slope * ((2 - steep) + 2 * (e.value / (1 + e.value)) * steep) + turning
-    )
-    return e.times(bracket / square_of_one_plus(e.value))
+    a, octaves, low = _cubic(x)
+    e = decay_of_octaves(octaves, low)
+    slope, slope_low = _cubic_slope_of(a)
+    # 2 u' + a u'' - a u'^2 tanh(u/2)
+    steep = a * (slope * slope + slope_low * (2 * slope + slope_low))
+    bracket = (2 * slope + (2 * slope_low + float(6 * THIRD) * (a * a))) - steep * (e.lost / (1 + e.value))
+    around = e.times(expansion("gelu_tanh_curvature", a))
+    return jnp.where(inside("gelu_tanh_curvature", a), around, e.logistic_slope(bracket))
+
+
+def _cubic_slope_of(a: Array) -> tuple[Array, Array]:
+    """The slope of u as a number of half the bits and the rest."""
+    (linear, linear_low), (cubic, cubic_low) = split(LINEAR, a), split(3 * THIRD, a)
+    squared, squared_low = square(a)
+    squared_high = short(squared)
+    high = short(linear + cubic * squared_high)
+    low = ((linear - high) + cubic * squared_high) + (linear_low + cubic * ((squared - squared_high) + squared_low))
+    return high, low + cubic_low * (a * a)
 
 
 _with_gelu_tanh = with_derivatives(_cubic_value, _cubic_slope, _cubic_curvature)
