@@ -46,8 +46,10 @@ def test_reference_vectors_in_float64(name):
     with jax.enable_x64(True):
         f = activations.get(name).fn
         x = jnp.array(VECTOR_POINTS, jnp.float64)
-        for key, function in (("f", f), ("f'", jax.grad(f)), ("f''", jax.grad(jax.grad(f)))):
-            np.testing.assert_allclose(jax.vmap(function)(x), VECTORS[name][key], rtol=1e-10, atol=1e-10)
+        functions = {"f": f, "f'": jax.grad(f), "f''": jax.grad(jax.grad(f))}
+        rows = jax.jit(lambda x: {key: jax.vmap(function)(x) for key, function in functions.items()})(x)
+        for key, row in rows.items():
+            np.testing.assert_allclose(row, VECTORS[name][key], rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
@@ -56,11 +58,13 @@ def test_all_modes_of_autodiff_agree(name):
     x = jnp.array([-15.3, -4.1, -1.7, -0.6, -0.01, 0.02, 0.9, 2.2, 7.5], jnp.float32)
     forward = lambda f: lambda x: jax.jvp(f, (x,), (jnp.ones_like(x),))[1]  # noqa: E731
     reverse = lambda f: lambda x: jax.vjp(f, x)[1](jnp.ones_like(x))[0]  # noqa: E731
-    slopes = [jax.jit(mode(f))(x) for mode in (forward, reverse)] + [jax.vmap(jax.grad(f))(x)]
-    slopes.append(jax.grad(lambda x: jax.vmap(f)(x).sum())(x))
-    curvatures = [jax.jit(outer(inner(f)))(x) for outer in (forward, reverse) for inner in (forward, reverse)]
-    curvatures.append(jax.jit(jax.vmap(jax.hessian(f)))(x))
-    for group in (slopes, curvatures):
+    of_sum = lambda f: jax.grad(lambda x: jax.vmap(f)(x).sum())  # noqa: E731
+    slopes = [forward(f), reverse(f), jax.vmap(jax.grad(f)), of_sum(f)]
+    curvatures = [outer(inner(f)) for outer in (forward, reverse) for inner in (forward, reverse)]
+    curvatures += [jax.vmap(jax.hessian(f)), jax.vmap(jax.grad(jax.grad(f)))]
+    for functions in (slopes, curvatures):
+        # One program for all: compiling is what takes time.
+        group = jax.jit(lambda x, functions=functions: [function(x) for function in functions])(x)
         for other in group[1:]:
             np.testing.assert_allclose(other, group[0], rtol=1e-6, atol=1e-30)
 
@@ -147,8 +151,21 @@ def test_polynorm_is_its_formula_at_any_scale():
     expected = 0.2 * normalised(x**3) - 0.5 * normalised(x**2) + 1.5 * normalised(x) + 0.25
     for scale in (1e-30, 1.0, 1e30):
         np.testing.assert_allclose(fn(jnp.array(x * scale), **theta), expected, rtol=2e-6)
-    assert np.all(fn(jnp.zeros((2, 4))) == 0)
-    assert np.all(np.isfinite(jax.grad(lambda x: fn(x).sum())(jnp.zeros((2, 4)))))
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float16])
+def test_polynorm_of_zeros_is_the_bias_and_all_its_derivatives_are_finite(dtype):
+    fn, theta = activations.get("polynorm").fn, {"w0": 0.2, "w1": -0.5, "w2": 1.5, "bias": 0.25}
+    smallest = float(jnp.finfo(dtype).smallest_subnormal)
+    x = jnp.array([[0, 0, 0, 0], [1, 2, 3, 4], [0, 0, 0, 1], [0, 0, 0, smallest]], dtype)
+    assert np.all(fn(x, **theta)[0] == 0.25)
+    assert np.all(np.isfinite(fn(x, **theta).astype(jnp.float32)))
+    total = lambda x, theta: fn(x, **theta).astype(jnp.float32).sum()  # noqa: E731
+    by_x, by_theta = jax.grad(total, argnums=(0, 1))(x, theta)
+    assert np.all(np.isfinite(by_x[:3].astype(jnp.float32)))  # the last is 1 / smallest, which overflows
+    assert all(np.isfinite(value) for value in by_theta.values())
+    second = jax.jvp(lambda x: jax.grad(total)(x, theta), (x[:3],), (jnp.ones_like(x[:3]),))[1]
+    assert np.all(np.isfinite(second.astype(jnp.float32)))
 
 
 def test_polynorm_has_the_slope_of_finite_differences():
