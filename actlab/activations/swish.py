@@ -35,7 +35,6 @@ QUICK_GELU_BETA = Fraction("1.702")  # Hendrycks and Gimpel 2016, section 2
 SQRT_2_OVER_PI = Fraction("0.797884560802865355879892119868763736951717262329869315331")
 LINEAR = 2 * SQRT_2_OVER_PI
 THIRD = LINEAR * Fraction("0.044715")
-ONE = Fraction(1)
 
 
 class _Gate(NamedTuple):
@@ -56,10 +55,10 @@ class _Gate(NamedTuple):
         return tail_of(self.a, self.low)
 
 
-def _gate(x: Array, beta: Fraction | Array = ONE) -> _Gate:
+def _gate(x: Array, beta: Array | None = None) -> _Gate:
     """The gate sigmoid(beta x)."""
     limit = limit_of(x)
-    if isinstance(beta, Fraction) and beta == 1:
+    if beta is None:
         return _Gate(magnitude(x, limit), 0.0, x < 0)
     z, low = times(x, beta)
     a = magnitude(z, limit)
