@@ -20,7 +20,7 @@ from actlab import presets
 
 def get_config(preset: str = "small"):
     sweep = {"optimizer.learning_rate": (1e-3, 1e-2), "seed": (1, 2)}
-    values = presets.tinystories(preset, {"sweep": sweep, "train.n_steps": 400})
+    values = presets.tinystories(preset, {"sweep": sweep, "train.n_steps": 100})
     values.update_from_flattened_dict({
         "model.n_layers": 1, "model.d_model": 16, "model.context": 32, "data.tokenizer": "bytes",
         "data.n_stories": 200, "data.batch_size": 4, "optimizer.warmup_steps": 2, "train.eval_every": 50,
@@ -87,15 +87,16 @@ def test_two_processes_equal_one(one, tmp_path, devices):
 
 @pytest.mark.slow
 def test_a_signal_to_one_stops_both_and_they_go_on_together(one, tmp_path):
-    codes, outs = finish(start_two(one, tmp_path / "whole"))
+    long = ["--config.train.n_steps=3000", "--config.train.eval_every=500", "--config.train.checkpoint_every=500"]
+    codes, outs = finish(start_two(one, tmp_path / "whole", *long))
     assert codes == [0, 0], outs
-    processes = start_two(one, tmp_path / "two")
+    processes = start_two(one, tmp_path / "two", *long)
     written = tmp_path / "two" / "metrics.jsonl"
     while processes[0].poll() is None and not (written.exists() and '"step": 100' in written.read_text()):
         time.sleep(0.01)
     processes[1].send_signal(signal.SIGTERM)
     codes, outs = finish(processes)
     assert codes == [143, 143], outs
-    codes, outs = finish(start_two(one, tmp_path / "two"))
+    codes, outs = finish(start_two(one, tmp_path / "two", *long))
     assert codes == [0, 0], outs
     assert metrics(tmp_path / "two") == metrics(tmp_path / "whole")

@@ -11,7 +11,7 @@ from actlab.activations.atoms import HALF, decaying, log1p, normal_tail
 from actlab.activations.jets import Constant, Jet
 from actlab.activations.piecewise import Piece, Piecewise, halves, whole
 
-# Klambauer et al. 2017, equation 14.
+# Klambauer et al. 2017, arXiv:1706.02515.
 SELU_SCALE = Fraction("1.0507009873554804934193349852946")
 SELU_ALPHA = Fraction("1.6732632423543772848170429916717")
 QUICK_GELU_BETA = Fraction("1.702")
