@@ -67,9 +67,9 @@ class Loop:
         self._saved = 0
 
     def run(
-        self, checkpoints: Checkpoints, restored: tuple[Any, int], stop: Callable[[int], bool]
+        self, checkpoints: Checkpoints, restored: tuple[Any, int], stop: Callable[[], bool]
     ) -> tuple[Any, int, bool]:
-        """Trains to the end, to the divergence of every lane, or until `stop(step)`; returns (state, step, stopped)."""
+        """Trains to the end, to the divergence of every lane, or until `stop()`; returns (state, step, stopped)."""
         state, step = restored
         kept = self._workdir.begin_metrics(step, self._names)
         self._seconds = max((row["seconds"] for row in kept), default=0.0)
@@ -82,7 +82,7 @@ class Loop:
         waiting: tuple[int, int, Metrics] | None = None
         n_steps, train = self._config.train.n_steps, self._config.train
         with jax.transfer_guard("disallow"):
-            while step < n_steps and self._alive.any() and not stop(step):
+            while step < n_steps and self._alive.any() and not stop():
                 end = boundary(self._config, step)
                 span = range(step, step + train.steps_per_call)
                 windows = self._cohort.windows(functools.partial(self._feed.train, span))

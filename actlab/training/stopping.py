@@ -16,11 +16,14 @@ class StopSignal:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self._asked = 0
         self._before: dict[int, Any] = {}
 
-    def __call__(self, step: int) -> bool:
-        """Whether to stop at `step`, a boundary that all processes reach."""
-        if jax.process_count() > 1 and multihost_utils.reached_preemption_sync_point(step):
+    def __call__(self) -> bool:
+        """Whether to stop; of many processes all must ask equally often."""
+        self._asked += 1
+        # JAX names the number of a question at which all stop, and waits for that very number.
+        if jax.process_count() > 1 and multihost_utils.reached_preemption_sync_point(self._asked):
             self.received = signal.SIGTERM
         return self.received is not None
 

@@ -38,7 +38,7 @@ def session(path, config, lanes=None, stop_after=None):
     state, step, _ = checkpoints.restore_latest(cohort.abstract_state())
     asked = iter(range(1_000_000))
     loop = Loop(config, cohort, [f"run{index}" for index in range(len(lanes))], feed(lanes), workdir, Silent())
-    result = loop.run(checkpoints, (state, step), lambda _: stop_after is not None and next(asked) >= stop_after)
+    result = loop.run(checkpoints, (state, step), lambda: stop_after is not None and next(asked) >= stop_after)
     workdir.close()
     return result
 
