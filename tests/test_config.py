@@ -13,7 +13,8 @@ from actlab import config as config_lib
 from actlab.config import Config, replace
 from actlab.errors import UserError
 
-CONFIGS = sorted((pathlib.Path(__file__).parents[1] / "configs").glob("*.py"))
+ROOT = pathlib.Path(__file__).parents[1]
+CONFIGS = sorted([*ROOT.glob("configs/*.py"), *ROOT.glob("experiments/*/study.py")])
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def _forced(base, path, value):
     return dataclasses.replace(base, **{parent: dataclasses.replace(getattr(base, parent), **{leaf: value})})
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 @pytest.mark.parametrize("preset", [None, "small", "char", "paper"])
 def test_every_config_file_is_valid_says_what_it_expects_and_only_overrides(path, preset):
     namespace: dict = {}
@@ -129,7 +130,7 @@ def test_every_config_file_is_valid_says_what_it_expects_and_only_overrides(path
         assert word in namespace["__doc__"], f"{path} does not state its {word}"
     assert (config.seed, config.optimizer.b1, config.optimizer.b2) == (1337, 0.9, 0.95)
     assert config.train.dtype == "float32" and config.optimizer.schedule == "cosine"
-    if preset != "small":
+    if (preset or ("small" if path.stem == "study" else "char")) != "small":
         assert config.train.n_steps == 5000 and config.model.context == 128
 
 
