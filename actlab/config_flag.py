@@ -26,10 +26,10 @@ class _Parser(flags.ArgumentParser):
     def __init__(self, of_files: flags.ArgumentParser):
         self._of_files = of_files
 
-    def parse(self, path: str) -> Any:
-        match = _JSON.fullmatch(path)
+    def parse(self, argument: str) -> Any:
+        match = _JSON.fullmatch(argument)
         if match is None:
-            return self._of_files.parse(path)
+            return self._of_files.parse(argument)
         file, registering = match.groups()
         if registering is not None:
             _values(self._of_files.parse(registering), registering)  # for what it registers
