@@ -44,6 +44,7 @@ def long_sweep(small_sweep) -> Config:
     sweep = {"seed": (1, 2), "model.activation": ("relu", "tanh")}
     steps = {
         "train.n_steps": 1500,
+        "train.steps_per_call": 5,
         "train.log_every": 25,
         "train.eval_every": 125,
         "train.checkpoint_every": 250,
