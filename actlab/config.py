@@ -180,9 +180,12 @@ def to_json(config: Config) -> str:
 def from_json(text: str) -> Config:
     """The inverse of to_json; raises UserError as from_mapping, also for text that is not JSON."""
     try:
-        return from_mapping(json.loads(text))
+        values = json.loads(text)
     except json.JSONDecodeError as error:
         raise UserError(f"config.json is not JSON ({error}): restore the file or take another workdir.") from error
+    if not isinstance(values, Mapping):
+        raise UserError("config.json must be an object of fields: restore the file or take another workdir.")
+    return from_mapping(values)
 
 
 def fingerprint(config: Config) -> str:

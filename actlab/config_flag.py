@@ -36,7 +36,7 @@ class _Parser(flags.ArgumentParser):
         try:
             text = pathlib.Path(file).read_text()
         except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"--config={file} cannot be read: give the path of a config file.") from error
+            raise UserError(f"{file} cannot be read: give the path of a config file.") from error
         return config_lib.to_config_dict(config_lib.from_json(text))
 
 

@@ -80,11 +80,12 @@ def get_config(preset):
 """
 
 
+@pytest.mark.filterwarnings("ignore:the load_module")
 def test_activations_of_ones_own_are_registered_by_the_file_after_the_colon(tmp_path, read):
     (tmp_path / "mine.py").write_text(BENT)
     config = replace(Config(), **{"model.activation": "bent_by_json"})
     (tmp_path / "config.json").write_text(to_json(config))
     assert read(f"--config={tmp_path}/config.json:{tmp_path}/mine.py:bent_by_json") == config
     assert not activations.is_built_in("bent_by_json") and activations.is_built_in("gelu_scale(s=0.5)")
-    with pytest.raises(UserError, match="nowhere.py"):
+    with pytest.raises(flags.Error, match="nowhere.py cannot be read"):
         read(f"--config={tmp_path}/config.json:{tmp_path}/nowhere.py")

@@ -20,7 +20,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 @pytest.fixture
 def called(monkeypatch, tmp_path):
     """A function of flags that calls the command's main and returns what would have been launched."""
-    monkeypatch.setattr(launching, "run", lambda *arguments: arguments)
+    launched = []
+    monkeypatch.setattr(launching, "run", lambda *arguments: launched.append(arguments) or 0)
     monkeypatch.setattr(launching, "Slurm", lambda *arguments: arguments)
     (tmp_path / "mine.json").write_text(to_json(Config(seed=4)))
 
@@ -28,7 +29,8 @@ def called(monkeypatch, tmp_path):
         with flagsaver.flagsaver():
             line = ["actlab.launch", f"--config={tmp_path}/mine.json", *words]
             monkeypatch.setattr(sys, "argv", line)
-            return launch.main(flags.FLAGS(line)[1:])
+            assert launch.main(flags.FLAGS(line)[1:]) == 0
+            return launched[-1]
 
     return call
 

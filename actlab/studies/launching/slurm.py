@@ -118,5 +118,7 @@ def _call(command: Sequence[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["no reason given"]
-        raise UserError(f"--executor=slurm: {command[0]} fails ({lines[-1]}): change the flags, or ask for its cause.")
+        raise UserError(
+            f"--executor=slurm: {command[0]} says {lines[-1]!r}: change the flags, or try again once SLURM answers."
+        )
     return done.stdout
