@@ -20,6 +20,7 @@ SECONDS_TO_SAVE = 120  # before the time limit
 
 # The shell waits on while SLURM's SIGTERM, which reaches all processes of a job, makes the training save. SIGUSR1 comes
 # from --signal, to the shell alone. scancel sends SIGTERM too: after that alone a job must not come back.
+# The last task's own job id is the whole array's: requeueing that would bring back tasks that are done.
 SCRIPT = """#!/bin/sh
 # Written by actlab.launch.
 trap : TERM
@@ -34,7 +35,7 @@ while kill -0 "$child" 2>/dev/null; do
   code=$?
 done
 if [ -n "$limit" ] && [ "$code" -ge 128 ]; then
-  scontrol requeue "$SLURM_JOB_ID"
+  scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"
 fi
 exit "$code"
 """
@@ -44,14 +45,15 @@ class Slurm:
     """The queue of a cluster. `options` are sbatch's, for each job; at most `max_parallel` run at once, None is all."""
 
     name = "slurm"
+    poll_seconds = 5.0
 
-    def __init__(self, options: Sequence[str] = (), max_parallel: int | None = None, poll_seconds: float = 5.0):
+    def __init__(self, options: Sequence[str] = (), max_parallel: int | None = None):
         if shutil.which("sbatch") is None:
             raise UserError(
                 "--executor=slurm: there is no sbatch on this machine: run the command where SLURM is (a login node), "
                 "or take --executor=local."
             )
-        self._options, self._max_parallel, self.poll_seconds = options, max_parallel, poll_seconds
+        self._options, self._max_parallel = options, max_parallel
         self._name = ""
         self._last: dict[int, str] = {}
 
@@ -83,9 +85,9 @@ class Slurm:
         _call(["sbatch", "--parsable", *flags, *self._options, str(script)])
 
     def active(self) -> dict[int, str]:
-        """What the queue says, or has said last when it does not answer."""
+        """What the queue says; when it does not answer, the jobs that it named last are taken to be there still."""
         try:
-            self._last = self._ask()
+            self._last = self._ask() if self._name else {}
         except UserError:
             self._last = dict.fromkeys(self._last, "the queue does not answer")
         return self._last
