@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actlab import activations, config_flag
@@ -37,6 +37,7 @@ def sweeps(draw):
     return axes
 
 
+@settings(deadline=None, max_examples=50)
 @given(sweeps())
 def test_the_parts_of_a_sweep_are_its_cohorts(axes):
     config = replace(Config(), sweep=axes)

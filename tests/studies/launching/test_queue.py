@@ -1,4 +1,4 @@
-"""What is said to SLURM and how its answers are read, with stand-ins for its commands; test_slurm.py has the real ones."""
+"""What is said to SLURM and how its answers are read, with stand-ins for its commands; test_slurm has the real ones."""
 
 import os
 import shlex
@@ -40,7 +40,7 @@ def test_jobs_in_the_queue_are_found_there_and_the_others_submitted(tmp_path, co
     slurm.start(jobs)
     told = (tmp_path / "told").read_text().splitlines()
     root = jobs[0].root
-    assert told[0] == "--array=0,2%4" and told[-2:] == ["--gpus=2", str(root / "job.sh")]
+    assert told[1] == "--array=0,2%4" and told[-2:] == ["--gpus=2", str(root / "job.sh")]
     assert {"--requeue", "--open-mode=append", f"--output={root}/%a.log"} < set(told)
     cases = [line for line in (root / "job.sh").read_text().splitlines() if line.endswith(";;")]
     assert [shlex.split(case)[3:-1] for case in cases] == [jobs[0].command(), jobs[2].command()]
