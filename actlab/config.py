@@ -124,7 +124,12 @@ def fields(schema: type = Config, prefix: str = "") -> Iterator[tuple[str, datac
 
 def default() -> config_dict.ConfigDict:
     """The schema's defaults as a locked ConfigDict, for a config file to override."""
-    return _to_config_dict(Config()).lock()
+    return to_config_dict(Config())
+
+
+def to_config_dict(config: Config) -> config_dict.ConfigDict:
+    """A config as a locked ConfigDict, the inverse of from_mapping."""
+    return _to_config_dict(config).lock()
 
 
 def from_mapping(values: Mapping[str, Any]) -> Config:
@@ -175,9 +180,12 @@ def to_json(config: Config) -> str:
 def from_json(text: str) -> Config:
     """The inverse of to_json; raises UserError as from_mapping, also for text that is not JSON."""
     try:
-        return from_mapping(json.loads(text))
+        values = json.loads(text)
     except json.JSONDecodeError as error:
         raise UserError(f"config.json is not JSON ({error}): restore the file or take another workdir.") from error
+    if not isinstance(values, Mapping):
+        raise UserError("config.json must be an object of fields: restore the file or take another workdir.")
+    return from_mapping(values)
 
 
 def fingerprint(config: Config) -> str:
@@ -211,7 +219,7 @@ def _to_config_dict(node: Any) -> config_dict.ConfigDict:
         if dataclasses.is_dataclass(value):
             result[entry.name] = _to_config_dict(value)
         elif entry.name == "sweep":
-            result[entry.name] = {}
+            result[entry.name] = dict(value)
         elif value is None:
             # A plain None could not be overridden from the command line.
             result[entry.name] = config_dict.placeholder(checks.types_of(entry)[0])

@@ -23,7 +23,9 @@ MAY_IMPORT = {
     "sample": {"command", "errors", "studies", "training"},
     "claims": {"command", "errors", "studies"},
     "bench": {"activations", "command", "config", "errors", "models", "training"},
-    "main": {"command", "config", "errors", "studies", "training"},
+    "config_flag": {"config", "errors"},
+    "main": {"command", "config_flag", "studies", "training"},
+    "launch": {"command", "config_flag", "errors", "studies"},
     "__init__": set(),
 }
 OWNERS = {
@@ -33,6 +35,8 @@ OWNERS = {
     "tokenizers": ("data/",),
     "absl": (
         "command.py",
+        "config_flag.py",
+        "launch.py",
         "main.py",
         "sample.py",
         "claims.py",

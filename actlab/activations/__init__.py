@@ -7,7 +7,7 @@ Next to a zero that depends on a given or trained number (swish, gelu_scale; xie
 """
 
 from actlab.activations.atoms import decaying, log1p, normal_tail
-from actlab.activations.catalogue import get, names, register, split
+from actlab.activations.catalogue import get, is_built_in, names, register, split
 from actlab.activations.dead_zones import DeadZone, dead_zones
 from actlab.activations.derivatives import elementwise, with_derivatives
 from actlab.activations.extrema import Enclosure
@@ -29,6 +29,7 @@ __all__ = [
     "elementwise",
     "get",
     "halves",
+    "is_built_in",
     "log1p",
     "moments",
     "names",

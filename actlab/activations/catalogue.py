@@ -47,6 +47,12 @@ def register(record: Activation) -> Activation:
     return record
 
 
+def is_built_in(text: str) -> bool:
+    """Whether a name, with or without parameters, is the package's own; raises UserError as `get`."""
+    record = get(text.partition("(")[0])
+    return any(record is known for known in RECORDS)
+
+
 def _place(record: Activation) -> Any:
     """Where a record's function is written."""
     code = getattr(inspect.unwrap(record.fn), "__code__", None)

@@ -44,18 +44,18 @@ def run(config: Config, label: str, workdir: pathlib.Path | None, command: list[
     if workdir:
         # What can be known is told before any work is spent on the data.
         Workdir(workdir).check(config)
-        if _say_if_done(console, Workdir(workdir), len(runs)):
+        if say_if_done(console, Workdir(workdir), len(runs)):
             return 0
     for model in {run.config.model: None for run in runs}:
         models.build(dataclasses.replace(model, vocab_size=model.vocab_size or 2))  # raises
     announce.name_of_data(console, config)
     tokens = open_data([run.config for run in runs])
-    config, settings = _settings(config, runs, tokens)
+    config, settings = settle(config, runs, tokens)
     announce.header(console, settings, tokens)
     path = workdir or pathlib.Path("runs") / f"{label}-{config_lib.fingerprint(config)[:8]}"
     records = Workdir(path, writes=jax.process_index() == 0)
     records.check(config)
-    if _say_if_done(console, records, len(runs)):
+    if say_if_done(console, records, len(runs)):
         return 0
     manifest.require_same_data(records, tokens)
     plans = plan.make(settings) if len(runs) > 1 or dry_run else []
@@ -78,7 +78,7 @@ def run(config: Config, label: str, workdir: pathlib.Path | None, command: list[
         records.close()
 
 
-def _settings(config: Config, runs: Sequence[Run], tokens: TokenCache) -> tuple[Config, list[Setting]]:
+def settle(config: Config, runs: Sequence[Run], tokens: TokenCache) -> tuple[Config, list[Setting]]:
     """The config with what all its runs resolve alike filled in, and the cohorts."""
     resolved = [dataclasses.replace(run, config=resolve(run.config, tokens.name, tokens.vocab_size)) for run in runs]
     alike = {"data.name": tokens.name}
@@ -103,7 +103,8 @@ def _deal(settings: Sequence[Setting], lanes: Sequence[Sequence[int]]) -> dict[s
     return parts
 
 
-def _say_if_done(console: Console, records: Workdir, n_runs: int) -> bool:
+def say_if_done(console: Console, records: Workdir, n_runs: int) -> bool:
+    """Whether every run of a workdir has its result; prints them if so."""
     rows = records.results()
     done = len(rows) == n_runs and all(row["status"] != "stopped" for row in rows)
     if done:

@@ -69,6 +69,16 @@ class Workdir:
             self._metrics.close()
         self._lock.release()
 
+    def is_in_use(self) -> bool:
+        """Whether a process holds the folder at this moment."""
+        if not self.path.is_dir():
+            return False
+        try:
+            with self._lock.acquire(timeout=0):
+                return False
+        except filelock.Timeout:
+            return True
+
     def _refuse_other_config(self, config: Config) -> None:
         known = self.path / "config.json"
         if not known.is_file():

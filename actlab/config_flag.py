@@ -1,0 +1,89 @@
+"""The flag --config and its overrides, which every command that trains has: a config file, or a run's config.json.
+
+--config=configs/seed_study.py:small runs a file's get_config("small"). --config=runs/x/config.json reads values only.
+Activations of one's own are code, which no JSON holds: name the file that registers them after a colon,
+--config=runs/x/config.json:configs/mine.py. Overrides, --config.seed=2, come on top of either.
+"""
+
+import pathlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from absl import flags
+from ml_collections import config_flags
+
+from actlab import config as config_lib
+from actlab.config import Config
+from actlab.errors import UserError
+
+_JSON = re.compile(r"(.*\.json)(?::(.*))?")
+
+
+class _Parser(flags.ArgumentParser):
+    """Reads JSON too, which ml_collections' parser would run as Python."""
+
+    def __init__(self, of_files: flags.ArgumentParser):
+        self._of_files = of_files
+
+    def parse(self, argument: str) -> Any:
+        match = _JSON.fullmatch(argument)
+        if match is None:
+            return self._of_files.parse(argument)
+        file, registering = match.groups()
+        if registering is not None:
+            _values(self._of_files.parse(registering), registering)  # for what it registers
+        try:
+            text = pathlib.Path(file).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{file} cannot be read: give the path of a config file.") from error
+        return config_lib.to_config_dict(config_lib.from_json(text))
+
+
+def define() -> None:
+    """Defines the flag; called once by a command, before flags are parsed."""
+    config_flags.DEFINE_config_file("config", None, "Config file, with a preset after a colon, or a config.json.")
+    flag = flags.FLAGS["config"]
+    flag.parser = _Parser(flag.parser)
+
+
+def parse(argv: Sequence[str]) -> list[str]:
+    """Parses flags; whatever a config file or an override does wrong becomes a UserError."""
+    for argument in argv[1:]:
+        override = re.match(r"--?(?:no)?config\.([^=]*)", argument)
+        if override:
+            config_lib.require_path(override.group(1))
+            if override.group(1) == "sweep":
+                raise UserError("config.sweep cannot be set on the command line: set it in a config file.")
+    try:
+        return flags.FLAGS(argv)
+    except (flags.Error, UserError):
+        raise
+    except Exception as error:
+        raise UserError(f"--config: the config file fails with {type(error).__name__}: {error}") from error
+
+
+def read() -> tuple[Config, str]:
+    """The validated config and the text of the flag.
+
+    Raises:
+        UserError: if the flag is missing, its file cannot be read or the config is not valid.
+    """
+    if flags.FLAGS.config is None:
+        raise UserError("--config is missing: for example --config=configs/tinystories_gelu.py:small.")
+    path = config_flags.get_config_filename(flags.FLAGS["config"])
+    return config_lib.from_mapping(_values(flags.FLAGS.config, path)), path
+
+
+def _values(config: Any, path: str) -> dict[str, Any]:
+    try:
+        return config.to_dict()
+    except OSError as error:
+        raise UserError(f"--config={path} cannot be read: give the path of a config file.") from error
+    except AttributeError as error:
+        raise UserError(f"--config={path}: get_config must return a ConfigDict, such as config.default().") from error
+
+
+def label(path: str) -> str:
+    """The name of a config file, without preset: the fingerprint tells presets apart."""
+    return pathlib.Path(path.partition(":")[0]).stem

@@ -1,0 +1,60 @@
+"""A sweep whose jobs last long enough to be disturbed, and the same sweep as one machine trains it."""
+
+import csv
+import json
+import pathlib
+
+import pytest
+
+from actlab.config import Config, replace
+from actlab.studies import session
+from actlab.training.records import TIME_FIELDS
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+def _outcome(workdir):
+    """What two workdirs of the same sweep have in common, to the bit and in this order."""
+    rows = list(csv.DictReader((workdir / "results.csv").read_text().splitlines()))
+    metrics = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    return (
+        [{key: value for key, value in row.items() if key != "seconds"} for row in rows],
+        [{key: value for key, value in row.items() if key not in TIME_FIELDS} for row in metrics],
+        (workdir / "config.json").read_text(),
+    )
+
+
+@pytest.fixture
+def outcome():
+    """A function of a workdir: results, metrics without times, config."""
+    return _outcome
+
+
+@pytest.fixture(scope="session", autouse=True)
+def here_in_jobs():
+    """Jobs import this checkout wherever they start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        yield
+
+
+@pytest.fixture(scope="session")
+def long_sweep(small_sweep) -> Config:
+    """Cohorts relu and tanh, two lanes each; in the order of runs they alternate."""
+    sweep = {"seed": (1, 2), "model.activation": ("relu", "tanh")}
+    steps = {
+        "train.n_steps": 1500,
+        "train.steps_per_call": 5,
+        "train.log_every": 25,
+        "train.eval_every": 125,
+        "train.checkpoint_every": 250,
+    }
+    return replace(small_sweep, sweep=sweep, **steps)
+
+
+@pytest.fixture(scope="session")
+def direct(long_sweep, tmp_path_factory):
+    """What one machine leaves that nobody disturbed."""
+    workdir = tmp_path_factory.mktemp("direct") / "w"
+    assert session.run(long_sweep, "sweep", workdir, ["test"]) == 0
+    return _outcome(workdir)

@@ -1,0 +1,81 @@
+"""Jobs: each has its part of the sweep, whatever the sweep."""
+
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actlab import activations, config_flag
+from actlab.config import Config, replace
+from actlab.studies import sweep
+from actlab.studies.launching.job import Job, narrow
+
+VALUES = {
+    "model.activation": ("relu", "gelu", "tanh"),
+    "optimizer.learning_rate": (1e-3, 1e-2, 1e-1),
+    "seed": (1, 2, 3),
+    "train.n_steps": (100, 200, 300),
+    "optimizer.weight_decay": (0.0, 0.1),
+}
+
+
+@st.composite
+def sweeps(draw):
+    """Axes of one to three fields each, of traced and static fields in any company."""
+    fields = draw(st.permutations(list(VALUES)))
+    axes = {}
+    while fields:
+        n = draw(st.integers(1, min(3, len(fields))))
+        mine, fields = fields[:n], fields[n:]
+        row = (
+            st.tuples(*(st.sampled_from(VALUES[field]) for field in mine))
+            if n > 1
+            else st.sampled_from(VALUES[mine[0]])
+        )
+        axes[", ".join(mine)] = draw(st.lists(row, min_size=1, max_size=3, unique=True))
+    return axes
+
+
+@settings(deadline=None, max_examples=50)
+@given(sweeps())
+def test_the_parts_of_a_sweep_are_its_cohorts(axes):
+    config = replace(Config(), sweep=axes)
+    for cohort in sweep.cohorts(sweep.expand(config)):
+        assert list(sweep.expand(narrow(config, cohort))) == cohort
+
+
+def test_a_run_without_a_sweep_is_its_own_part():
+    assert narrow(Config(), sweep.expand(Config())) == Config()
+
+
+def command(tmp_path, activation):
+    config = replace(Config(), sweep={"model.activation": (activation,)})
+    return Job(3, "x", ("x",), config, tmp_path / "jobs", "configs/mine.py:small").command()
+
+
+def test_a_job_reads_its_frozen_config_and_code_only_where_an_activation_is_code(tmp_path, monkeypatch):
+    words = [sys.executable, "-m", "actlab.main", f"--config={tmp_path}/jobs/3.json", f"--workdir={tmp_path}/jobs/3"]
+    assert command(tmp_path, "gelu_scale(s=0.25)") == words
+    monkeypatch.setattr(activations.catalogue, "_records", dict(activations.catalogue._records))
+    activations.register(activations.Activation("bent", lambda x: 2 * x, "2x", "ours"))
+    words[3] += ":configs/mine.py:small"
+    assert command(tmp_path, "bent") == words
+
+
+def test_before_it_starts_a_job_has_no_step_no_words_and_no_results(tmp_path):
+    job = Job(0, "x", ("x",), Config(), tmp_path / "jobs", "")
+    assert (job.step(), job.last_words(), job.results()) == (0, "nothing", None)
+
+
+def test_a_row_cut_short_is_not_read_as_a_step(tmp_path):
+    job = Job(0, "x", ("x",), Config(), tmp_path, "")
+    job.workdir.path.mkdir()
+    (job.workdir.path / "metrics.jsonl").write_text('{"step": 5}\n{"step": 6}\n{"st')
+    job.log.write_text("one\n\ntwo  \n\n")
+    assert (job.step(), job.last_words()) == (6, "two")
+
+
+@pytest.mark.parametrize("path", ["configs/x.py", "configs/x.py:small", "runs/x.json:configs/y.py"])
+def test_the_default_workdir_is_named_after_the_config_file(path):
+    assert config_flag.label(path) == "x"

@@ -1,0 +1,91 @@
+"""The flag --config: a config file, or values from a config.json with which nothing is run."""
+
+import pathlib
+import sys
+
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from actlab import activations, config_flag
+from actlab.config import Config, default, from_mapping, replace, to_config_dict, to_json
+from actlab.errors import UserError
+
+ROOT = pathlib.Path(__file__).parents[1]
+CONFIGS = {
+    "default": Config(),
+    "set": replace(Config(), seed=3, **{"model.d_ff": 512, "devices.max_lanes": 4, "train.dtype": "bfloat16"}),
+    "sweep": replace(Config(), sweep={"seed": (1, 2), "optimizer.warmup_steps, train.n_steps": ((0, 100), (10, 200))}),
+}
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """A function of a command line's words: what `read` makes of them."""
+    if "config" not in flags.FLAGS:
+        config_flag.define()
+
+    def read(*words):
+        with flagsaver.flagsaver():
+            monkeypatch.setattr(sys, "argv", ["x", *words])
+            config_flag.parse(["x", *words])
+            return config_flag.read()[0]
+
+    return read
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_config_is_read_back_from_its_json(tmp_path, read, name):
+    (tmp_path / "config.json").write_text(to_json(CONFIGS[name]))
+    assert read(f"--config={tmp_path}/config.json") == CONFIGS[name]
+    assert from_mapping(to_config_dict(CONFIGS[name]).to_dict()) == CONFIGS[name]
+
+
+def test_overrides_come_on_top(tmp_path, read):
+    (tmp_path / "config.json").write_text(to_json(CONFIGS["sweep"]))
+    words = ["--config.model.d_ff=64", "--config.train.eval_every=50", "--config.optimizer.learning_rate=3e-4"]
+    changes = {"model.d_ff": 64, "train.eval_every": 50, "optimizer.learning_rate": 3e-4}
+    assert read(f"--config={tmp_path}/config.json", *words) == replace(CONFIGS["sweep"], **changes)
+
+
+def test_a_default_config_is_an_empty_sweep_that_a_file_may_fill():
+    config = default()
+    config.sweep = {"seed": (1, 2)}
+    assert from_mapping(config.to_dict()).sweep == (("seed", (1, 2)),)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "cannot be read"),
+        ("import os; os._exit(9)", "not JSON"),
+        ("[1]", "must be an object"),
+        ('{"seeed": 1}', "did you mean 'seed'"),
+    ],
+)
+def test_a_json_that_is_no_config_is_refused(tmp_path, read, text, words):
+    if text is not None:
+        (tmp_path / "config.json").write_text(text)
+    with pytest.raises((UserError, flags.Error), match=words):
+        read(f"--config={tmp_path}/config.json")
+
+
+BENT = """
+import jax.numpy as jnp
+from actlab import activations, presets
+fn = activations.elementwise(lambda x: x + jnp.abs(x))
+def get_config(preset):
+    activations.register(activations.Activation(preset, fn, "x + |x|", "ours"))
+    return presets.tinystories("small", {"model.activation": preset})
+"""
+
+
+@pytest.mark.filterwarnings("ignore:the load_module")
+def test_activations_of_ones_own_are_registered_by_the_file_after_the_colon(tmp_path, read):
+    (tmp_path / "mine.py").write_text(BENT)
+    config = replace(Config(), **{"model.activation": "bent_by_json"})
+    (tmp_path / "config.json").write_text(to_json(config))
+    assert read(f"--config={tmp_path}/config.json:{tmp_path}/mine.py:bent_by_json") == config
+    assert not activations.is_built_in("bent_by_json") and activations.is_built_in("gelu_scale(s=0.5)")
+    with pytest.raises(flags.Error, match="nowhere.py cannot be read"):
+        read(f"--config={tmp_path}/config.json:{tmp_path}/nowhere.py")
