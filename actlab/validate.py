@@ -18,6 +18,7 @@ _N_SEEDS = flags.DEFINE_integer("n_seeds", 5, "Seeds of each simulated activatio
 _REPEATS = flags.DEFINE_integer("repeats", 2000, "Simulated studies.", lower_bound=100)
 _SEED = flags.DEFINE_integer("seed", 0, "Of the simulation.", lower_bound=0, upper_bound=2**31 - 1)
 EXIT_INVALID = 1
+_WIDTH = 160  # where there is no terminal to ask
 
 
 def main(arguments: list[str]) -> int:
@@ -30,6 +31,7 @@ def main(arguments: list[str]) -> int:
     results = [result for path in paths for result in table.read([path])]
     noise = validity.noise_of(results)
     console = Console(highlight=False, soft_wrap=True)
+    console = console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=_WIDTH)
     console.print(
         f"noise       sd {noise.residual:.4f} nats between runs, {noise.seed:.4f} between seeds ({noise.source})"
     )

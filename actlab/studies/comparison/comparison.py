@@ -1,10 +1,11 @@
-"""A comparison of the activations of one condition: three views, each with its ranking, its pairs and their verdicts."""
+"""A comparison of the activations of one condition: three views, each with its ranking, pairs and verdicts."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float64
 
 from actlab.errors import UserError, suggestion
 from actlab.studies.comparison.conditions import Condition, conditions
@@ -119,8 +120,16 @@ def _dunnett(view: View, baseline: str) -> dict[str, float]:
         names = grid.activations if grid else ()
         raise UserError(f"--baseline={baseline} is not in the table: {suggestion(baseline, names)}")
     rates = grid.rates(*grid.activations)
-    arms = {name: grid.own_best(name, rates, grid.complete_seeds(rates, name)) for name in grid.activations}
-    return dunnett({name: np.asarray(list(arm.values()), np.float64) for name, arm in arms.items()}, baseline)
+    seeds = {name: grid.complete_seeds(rates, name) for name in grid.activations}
+    p_values = [
+        dunnett({name: _values(choose(name, rates, seeds[name])) for name in grid.activations}, baseline)
+        for choose in (grid.own_best, grid.at_best_mean)
+    ]
+    return {name: max(p[name] for p in p_values) for name in p_values[0]}
+
+
+def _values(arm: Mapping[int, float]) -> Float64[np.ndarray, "n"]:
+    return np.asarray(list(arm.values()), np.float64)
 
 
 def _warnings(seen: Sequence[Seen]) -> Iterator[str]:
@@ -137,7 +146,7 @@ def _warnings(seen: Sequence[Seen]) -> Iterator[str]:
             )
     for standing in main.standings:
         if standing.failed:
-            yield f"{standing.activation}: {standing.failed} of {standing.runs} runs count with the loss they began with"
+            yield f"{standing.activation}: {standing.failed} of {standing.runs} runs count with their initial loss"
 
 
 def _gaps(grid: Grid) -> Iterator[str]:

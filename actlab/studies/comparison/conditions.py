@@ -28,7 +28,7 @@ class Condition:
 
 
 def conditions(results: Sequence[Result]) -> list[Condition]:
-    """Groups runs by their further axes, in the order of the table; runs that were stopped are left out, with a warning.
+    """Groups runs by their further axes, in the order of the table; stopped runs are left out, with a warning.
 
     Raises:
         UserError: for no runs, mixed data sets or tokenizers, and within a condition for fewer than two activations, a
@@ -111,7 +111,7 @@ def _require_no_run_twice(results: Iterable[Result]) -> None:
         place = (result.activation, result.learning_rate, result.seed)
         if place in seen:
             raise UserError(
-                f"{result.activation} at learning rate {result.learning_rate:g} with seed {result.seed} is there twice: "
+                f"{result.activation} at learning rate {result.learning_rate:g} with seed {result.seed} comes twice: "
                 "remove one of the rows, or give the axis that tells them apart its column."
             )
         seen.add(place)

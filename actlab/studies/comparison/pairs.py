@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from actlab.errors import UserError, suggestion
@@ -60,14 +60,8 @@ def every_question(order: Sequence[str]) -> list[Question]:
 def judge_pairs(grid: Grid, questions: Sequence[Question], margin: float) -> list[Pair]:
     """The judgements on questions. Holm's families: questions at own best; questions times rates; sensitivities.
 
-    Raises:
-        UserError: for a pair that shares no learning rate.
+    Each pair must share a learning rate, as it does where all activations share one.
     """
-    for question in questions:
-        if not grid.rates(*question):
-            raise UserError(
-                f"{question.lower} and {question.higher} share no learning rate: train them at the same ones."
-            )
     own_best = judge([own_best_effect(grid, question) for question in questions], margin)
     places = [(question, rate) for question in questions for rate in grid.rates(*question)]
     at_rates = dict(zip(places, judge([_at_rate(grid, *place) for place in places], margin), strict=True))
@@ -89,8 +83,8 @@ def own_best_effect(grid: Grid, question: Question) -> Effect:
     rates = grid.rates(*question)
     seeds = grid.complete_seeds(rates, *question)
     reason = "" if any(grid.learned(name, rates, seeds) for name in question) else _nothing(seeds)
-    one = paired(*(grid.own_best(name, rates, seeds) for name in question), reason=reason)
-    other = paired(*(grid.at_best_mean(name, rates, seeds) for name in question))
+    one = paired(*_both(question, lambda name: grid.own_best(name, rates, seeds)), reason)
+    other = paired(*_both(question, lambda name: grid.at_best_mean(name, rates, seeds)))
     also = other.differences if other.differences != one.differences else ()
     return _over(grid, question, dataclasses.replace(one, also=also))
 
@@ -98,7 +92,7 @@ def own_best_effect(grid: Grid, question: Question) -> Effect:
 def _at_rate(grid: Grid, question: Question, rate: float) -> Effect:
     seeds = grid.complete_seeds([rate], *question)
     learned = any(grid.learned(name, [rate], seeds) for name in question)
-    return paired(*(grid.losses(name, rate) for name in question), reason="" if learned else _nothing(seeds))
+    return paired(*_both(question, lambda name: grid.losses(name, rate)), "" if learned else _nothing(seeds))
 
 
 def _sensitivity(grid: Grid, question: Question) -> Effect:
@@ -110,8 +104,11 @@ def _sensitivity(grid: Grid, question: Question) -> Effect:
         reason = _nothing(seeds)
     if len(rates) == 1:
         reason = "one learning rate has no sensitivity"
-    scores = (grid.sensitivities(name, rates, seeds) for name in question)
-    return _over(grid, question, paired(*scores, reason=reason))
+    return _over(grid, question, paired(*_both(question, lambda name: grid.sensitivities(name, rates, seeds)), reason))
+
+
+def _both(question: Question, losses: Callable[[str], dict[int, float]]) -> tuple[dict[int, float], dict[int, float]]:
+    return losses(question.lower), losses(question.higher)
 
 
 def _over(grid: Grid, question: Question, effect: Effect) -> Effect:

@@ -4,6 +4,7 @@ import dataclasses
 import string
 from collections.abc import Collection, Iterable, Sequence
 
+from actlab.errors import UserError
 from actlab.studies.comparison.grid import Grid
 from actlab.studies.comparison.pairs import Question, every_question, own_best_effect
 from actlab.studies.statistics import Effect, Interval, Judgement, Verdict, judge
@@ -13,7 +14,8 @@ from actlab.studies.statistics import Effect, Interval, Judgement, Verdict, judg
 class Standing:
     """An activation's place. Loss and sensitivity are means over `seeds` complete seeds, nats, with t intervals.
 
-    `best_rate` has the lowest mean loss; `loss` is taken at the rate that the other seeds choose (`Grid.own_best`).
+    `best_rate` has the lowest mean loss; `loss` is taken at the rate that the other seeds choose (`Grid.own_best`), its
+    interval spans both choices.
     Activations that share a group cannot be told apart. What one seed or one rate cannot tell is None.
     """
 
@@ -38,6 +40,8 @@ def rank(grid: Grid, margin: float) -> tuple[list[Standing], dict[Question, Judg
         UserError: for activations that share no learning rate.
     """
     rates = grid.rates(*grid.activations)
+    if not rates:
+        raise UserError(f"{', '.join(grid.activations)} share no learning rate: train them at the same ones.")
     standings = sorted((_standing(grid, name, rates) for name in grid.activations), key=_order)
     order = [standing.activation for standing in standings]
     questions = every_question(order)
@@ -83,7 +87,8 @@ def _order(standing: Standing) -> tuple[bool, float, str]:
 
 def _standing(grid: Grid, name: str, rates: Sequence[float]) -> Standing:
     seeds = grid.complete_seeds(rates, name)
-    loss = Effect(tuple(grid.own_best(name, rates, seeds).values()))
+    chosen = (grid.own_best(name, rates, seeds), grid.at_best_mean(name, rates, seeds))
+    loss = Effect(tuple(chosen[0].values()), also=tuple(chosen[1].values()))
     sensitivity = Effect(tuple(grid.sensitivities(name, rates, seeds).values()) if len(rates) > 1 else ())
     scores = [score for at_rate in grid.scores[name].values() for score in at_rate.values()]
     best = grid.best_rate(name, rates, seeds) if seeds else None

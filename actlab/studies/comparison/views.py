@@ -91,5 +91,6 @@ def _score(result: Result, steps: Mapping[str, float]) -> Score:
     points = sorted({0: result.initial_loss, **dict(result.curve), result.steps: result.final_loss}.items())
     if len(points) < 3:
         raise _Missing(f"{result.run} has no validation losses between its first and last: give its metrics.jsonl")
-    loss = float(np.interp(steps[result.activation], *zip(*points, strict=True)))
+    at, losses = np.asarray(points, np.float64).T
+    loss = float(np.interp(steps[result.activation], at, losses))
     return Score(min(loss, result.initial_loss), loss < result.initial_loss)

@@ -1,6 +1,7 @@
 """Power: how large a difference n seeds find in four of five experiments."""
 
 from collections.abc import Callable
+from typing import Any
 
 from scipy import optimize, stats
 
@@ -44,4 +45,5 @@ def _resolution(power_of: Callable[[float], float], n: int, power: float) -> flo
     high = n**-0.5
     while power_of(high) < power:
         high *= 2
-    return float(optimize.brentq(lambda size: power_of(size) - power, 0, high))
+    root: Any = optimize.brentq(lambda size: power_of(size) - power, 0, high)
+    return float(root)

@@ -101,7 +101,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def dunnett(arms: Mapping[str, Values], control: str) -> dict[str, float]:
-    """Two-sided p of each arm against the control, adjusted for all of them; Dunnett 1955. Arms are independent samples.
+    """Two-sided p of each arm against the control, adjusted for all; Dunnett 1955. Arms are independent samples.
 
     Raises:
         UserError: for a control that is no arm, no other arm, an arm of fewer than two values, or no spread in any.

@@ -1,7 +1,7 @@
 """Trends over ordered groups, and the agreement of two orders."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
@@ -46,8 +46,8 @@ def jonckheere_terpstra(groups: Sequence[Float64[np.ndarray, "_"]]) -> Trend:
     j = float((signs.sum() + above.sum()) / 2)
     if not np.ptp(values):
         return Trend(j, 0.0, 1.0)
-    tau, p = stats.kendalltau(index, values, method="asymptotic")
-    return Trend(j, float(tau), float(p))
+    test: Any = stats.kendalltau(index, values, method="asymptotic")
+    return Trend(j, float(test.statistic), float(test.pvalue))
 
 
 def rank_agreement(first: Mapping[str, float], second: Mapping[str, float]) -> Agreement:
@@ -62,5 +62,5 @@ def rank_agreement(first: Mapping[str, float], second: Mapping[str, float]) -> A
     ours, theirs = ([float(table[name]) for name in names] for table in (first, second))
     if len(set(ours)) == 1 or len(set(theirs)) == 1:
         raise UserError(f"one of the orders puts {', '.join(names)} level: it is no order.")
-    tau, p = stats.kendalltau(ours, theirs)
-    return Agreement(float(tau), float(p))
+    test: Any = stats.kendalltau(ours, theirs)
+    return Agreement(float(test.statistic), float(test.pvalue))
