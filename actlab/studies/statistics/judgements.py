@@ -2,9 +2,11 @@
 
 import dataclasses
 import enum
+import math
 from collections.abc import Sequence
 from typing import Any
 
+from actlab.errors import UserError
 from actlab.studies.statistics.effects import Effect
 from actlab.studies.statistics.significance import holm
 
@@ -64,6 +66,10 @@ def judge(effects: Sequence[Effect], margin: float = MARGIN) -> list[Judgement]:
     Raises:
         UserError: for a margin that is not positive.
     """
+    if not 0 < margin < math.inf:
+        raise UserError(
+            f"margin={margin} is no positive number of nats: give the largest difference that counts as none."
+        )
     tested = [index for index, effect in enumerate(effects) if not effect.undecidable]
     differ = dict(zip(tested, holm([effects[index].p or 0.0 for index in tested]), strict=True))
     within = [effects[index].p_equivalence(margin) or 0.0 for index in tested]

@@ -39,6 +39,8 @@ def permutation(values: Values) -> float:
 
     At least 2^(1-n); beyond 16 values, 65,536 signs are drawn by a fixed generator.
     """
+    if len(values) == 1:
+        return 1.0
     test = stats.permutation_test(
         (values,),
         lambda x, axis: np.abs(x.mean(axis)),
@@ -51,11 +53,16 @@ def permutation(values: Values) -> float:
     return float(test.pvalue)
 
 
-def two_sample(first: Values, second: Values) -> float:
+def two_sample(first: Values, second: Float64[np.ndarray, "m"]) -> float:
     """Two-sided exact p of two independent samples: the share of all splits with means as far apart.
 
     At least 2 / C(2n, n) for n against n; beyond 200,000 splits, as many are drawn by a fixed generator.
+
+    Raises:
+        UserError: for a sample of fewer than two values.
     """
+    if min(len(first), len(second)) < 2:
+        raise UserError(f"samples of {len(first)} and {len(second)} values: give at least two of each.")
     test = stats.permutation_test(
         (first, second),
         lambda x, y, axis: np.abs(x.mean(axis) - y.mean(axis)),
