@@ -52,7 +52,7 @@ def tiny() -> Config:
     return config_lib.replace(Config(), **TINY)
 
 
-def result_row(activation: str, rate: float, seed: int, loss: float, **changes: object) -> dict[str, object]:
+def result_row(activation: str, rate: float, seed: int, loss: float, /, **changes: object) -> dict[str, object]:
     """A row of results.csv, of a run that finished unless `changes` say otherwise."""
     return {
         "run": f"{activation}-lr{rate!r}-seed{seed}",

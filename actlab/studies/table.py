@@ -202,8 +202,9 @@ class _Cells:
         return self._row[name].strip()
 
     def number(self, name: str, finite: bool = True) -> float:
+        text = self.text(name)
         try:
-            value = float(self.text(name))
+            value = float(text)
         except ValueError as error:
             raise self._fault(name, "number") from error
         if finite and not math.isfinite(value):
