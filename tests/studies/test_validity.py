@@ -1,6 +1,7 @@
 """The machinery is tested, and so is the test: broken machinery is found."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -13,11 +14,13 @@ from actlab.studies.comparison import Question, compare, pairs
 from actlab.studies.statistics import Verdict, judgements
 from actlab.studies.validity import STATED, Noise, floors, measure
 
-REPEATS = 150
+REPEATS = 100
 
 
-def failed(results=(), repeats=REPEATS, n_seeds=5, seed=0):
-    return [one.name for one in validity.check(results, STATED, n_seeds, repeats, seed) if not one.holds]
+def failed(results=(), repeats=REPEATS, n_seeds=5, seed=0, first=7):
+    """Names of the checks that fail, of so many first ones."""
+    checks = itertools.islice(validity.check(results, STATED, n_seeds, repeats, seed), first)
+    return [one.name for one in checks if not one.holds]
 
 
 def test_all_checks_hold():
@@ -28,19 +31,18 @@ def test_all_checks_hold():
 
 def test_a_test_without_correction_for_many_rates_is_found(monkeypatch):
     monkeypatch.setattr(judgements, "holm", list)
-    assert "A/A: calls a difference at any of three rates" in failed()
+    assert failed(first=3) == ["A/A: calls a difference at any of three rates"]
 
 
 def test_a_rate_chosen_for_each_seed_on_the_others_alone_is_found(monkeypatch):
     whole = pairs.own_best_effect
     monkeypatch.setattr(pairs, "own_best_effect", lambda *asked: dataclasses.replace(whole(*asked), also=()))
-    assert failed(repeats=1000) == ["A/A: calls a difference at own best rate"]
+    assert failed(repeats=400, first=3) == ["A/A: calls a difference at own best rate"]
 
 
 def test_a_level_that_is_twice_the_nominal_one_is_found(monkeypatch):
     monkeypatch.setattr(judgements, "ALPHA", 0.12)
-    names = failed(repeats=300)
-    assert "A/A: calls a difference of LR sensitivity" in names and "finds a planted difference of 2 sd" in names
+    assert "A/A: calls a difference of LR sensitivity" in failed(repeats=300, first=3)
 
 
 def test_noise_is_measured(tables):
@@ -71,11 +73,14 @@ def test_noise_needs_two_activations_two_seeds_and_no_divergence(tables):
     assert measure([]) is None and validity.noise_of([]) == STATED
 
 
-def test_the_noise_that_is_measured_is_the_noise_that_is_simulated():
-    quiet, loud = (Noise(sd, sd, "test") for sd in (1e-4, 1.0))
-    power = [list(validity.check([], noise, 5, 100, 0))[5] for noise in (quiet, loud)]
-    # Power at 2 sd is the same whatever the sd.
-    assert power[0].found == power[1].found and all(one.holds for one in power)
+def test_simulated_runs_have_the_noise_and_the_effect_that_were_asked_for():
+    noise, levels = Noise(seed=5.0, residual=0.01, source="test"), ((1.0, 0.0), (1.0, 0.0))
+    pairs = list(validity._simulated(noise, 20, 25, 0, 0.5, levels))
+    effects = [pair.at_rates[1e-3].effect for pair in pairs]
+    assert np.mean([effect.mean for effect in effects]) == pytest.approx(0.5, abs=0.002)
+    # Both have the seed's effect, so that it cancels; the residuals of both remain.
+    assert np.mean([effect.sd for effect in effects]) == pytest.approx(0.01 * 2**0.5, rel=0.1)
+    assert np.mean([pair.sensitivity.effect.mean for pair in pairs]) == pytest.approx(0.0, abs=0.002)
 
 
 @pytest.mark.parametrize(
@@ -93,15 +98,16 @@ def test_no_loss_lies_below_its_floor(tables, changes, holds):
     assert check.holds == holds and ("gelu-lr0.001-seed1" in check.found) == (not holds)
 
 
-def test_a_loss_below_the_floor_is_one_of_the_checks(tables):
+def test_a_loss_below_the_floor_is_one_of_the_checks(tables, monkeypatch):
     results = tables.read([tables.row("gelu", 1e-3, 1, 1.0, floor=1.1)])
-    assert failed(results, repeats=100) == ["a validation loss below the corpus's floor"]
+    monkeypatch.setattr(validity, "_simulated", lambda *_: iter(()))
+    assert failed(results)[-1] == "a validation loss below the corpus's floor"
 
 
 @pytest.mark.slow
 def test_the_checks_hold_over_many_studies_and_other_numbers_of_seeds():
     for n_seeds, seed in ((3, 1), (5, 2), (10, 3)):
-        assert failed(repeats=3000, n_seeds=n_seeds, seed=seed) == []
+        assert failed(repeats=1000, n_seeds=n_seeds, seed=seed) == []
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Float64
-from scipy import stats
+from scipy import special, stats
 
 from actlab.errors import UserError
 
@@ -31,7 +31,7 @@ def t_test(values: Values, mean: float = 0.0, alternative: Alternative = "two-si
         return 0.0 if side[alternative] else 1.0
     t = offset / sd * len(values) ** 0.5
     tails = {"two-sided": -abs(t), "less": t, "greater": -t}
-    return float(stats.t.cdf(tails[alternative], len(values) - 1)) * (2 if alternative == "two-sided" else 1)
+    return float(special.stdtr(len(values) - 1, tails[alternative])) * (2 if alternative == "two-sided" else 1)
 
 
 def permutation(values: Values) -> float:
