@@ -26,7 +26,7 @@ def show(comparison: Comparison) -> RenderableType:
         Text(f"scale       {comparison.condition.scale}"),
         Text("ranking     validation loss at each activation's own best learning rate, nats/token"),
         _ranking(main.standings),
-        Text("pairs       first minus second, nats; p by paired t and Holm; verdict on: the first is lower"),
+        Text("pairs       first minus second, nats; each interval by itself, p by paired t after Holm; verdict on: the first is lower"),
         _pairs(main.pairs),
         Text("views       loss at own best learning rate within an equal budget"),
         _views(comparison.seen),
