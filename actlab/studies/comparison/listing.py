@@ -26,7 +26,7 @@ def show(comparison: Comparison) -> RenderableType:
         Text(f"scale       {comparison.condition.scale}"),
         Text("ranking     validation loss at each activation's own best learning rate, nats/token"),
         _ranking(main.standings),
-        Text("pairs       first minus second, nats; each interval by itself, p by paired t after Holm; verdict on: the first is lower"),
+        Text("pairs       first minus second, nats; each interval by itself, p after Holm; is the first lower?"),
         _pairs(main.pairs),
         Text("views       loss at own best learning rate within an equal budget"),
         _views(comparison.seen),
@@ -39,14 +39,14 @@ def show(comparison: Comparison) -> RenderableType:
 
 
 def _ranking(standings: Sequence[Standing]) -> Table:
-    grid = _grid(
-        "activation", "group", "loss", "95% interval", "best rate", "LR sensitivity", "seeds", "runs", "failed"
-    )
+    columns = ("activation", "group", "loss", "95% interval", "best rate", "LR sensitivity", "95% interval")
+    grid = _grid(*columns, "seeds", "runs", "failed")
     for one in standings:
         loss, sensitivity = _number(one.loss), _number(one.sensitivity)
         rate = "-" if one.best_rate is None else f"{one.best_rate:g}"
-        counts = (str(one.seeds), str(one.runs), str(one.failed))
-        grid.add_row(one.activation, ",".join(one.groups), loss, _interval(one.interval), rate, sensitivity, *counts)
+        names, counts = (one.activation, ",".join(one.groups)), (str(one.seeds), str(one.runs), str(one.failed))
+        spread = _interval(one.sensitivity_interval)
+        grid.add_row(*names, loss, _interval(one.interval), rate, sensitivity, spread, *counts)
     return grid
 
 

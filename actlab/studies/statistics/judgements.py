@@ -44,6 +44,7 @@ class Judgement:
             "verdict": str(self.verdict),
             "reason": self.reason,
             "mean_difference": effect.mean,
+            "differences": effect.differences,
             "sd": effect.sd,
             "seeds": effect.n,
             "seeds_left_out": effect.left_out,
