@@ -1,12 +1,16 @@
 """Settings and small things that the tests share."""
 
+import csv
 import os
+import pathlib
+import types
 
 import jax
 import pytest
 
 from actlab import config as config_lib
 from actlab.config import Config
+from actlab.studies import table
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -46,3 +50,49 @@ TINY = {
 def tiny() -> Config:
     """A valid config of the smallest model."""
     return config_lib.replace(Config(), **TINY)
+
+
+def result_row(activation: str, rate: float, seed: int, loss: float, /, **changes: object) -> dict[str, object]:
+    """A row of results.csv, of a run that finished unless `changes` say otherwise."""
+    return {
+        "run": f"{activation}-lr{rate!r}-seed{seed}",
+        "activation": activation,
+        "learning_rate": rate,
+        "weight_decay": 0.1,
+        "seed": seed,
+        "data": "story_grammar",
+        "tokenizer": "bytes",
+        "status": "finished",
+        "initial_loss": 7.0,
+        "final_loss": loss,
+        "best_loss": loss,
+        "best_step": 100,
+        "floor": 0.5,
+        "steps": 100,
+        "tokens": 6400,
+        "seconds": 8.0,
+        "parameters": 1000,
+        "non_embedding_parameters": 800,
+        "flops_per_token": 6000,
+        "lanes": 4,
+    } | changes
+
+
+def write_table(path: pathlib.Path, rows: list[dict[str, object]]) -> pathlib.Path:
+    """Writes rows as results.csv; returns the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """A row of results.csv, a file of rows, and the results that are read from rows."""
+
+    def read(rows: list[dict[str, object]]):
+        return table.read([write_table(tmp_path / "results.csv", rows)])
+
+    return types.SimpleNamespace(row=result_row, write=write_table, read=read)

@@ -1,0 +1,48 @@
+"""verdicts.json: comparisons beside the claims that a study has settled."""
+
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from actlab.errors import UserError
+from actlab.studies.comparison.comparison import Comparison
+from actlab.training.files import write_atomically
+
+FILE = "verdicts.json"
+_DIGITS = 9  # what a sum in another order could change is left out
+
+
+def write(path: pathlib.Path, comparisons: Sequence[Comparison]) -> None:
+    """Writes {"claims": {...}, "comparisons": [...]}; claims that the file holds already stay.
+
+    Equal tables give equal bytes.
+
+    Raises:
+        UserError: for a file that is not of that form, or cannot be written.
+    """
+    content = {"claims": _claims(path), "comparisons": _rounded([one.as_dict() for one in comparisons])}
+    try:
+        write_atomically(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    except OSError as error:
+        raise UserError(f"--out={path} cannot be written ({error.strerror}): take another.") from error
+
+
+def _claims(path: pathlib.Path) -> Any:
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise UserError(f"--out={path} is there and not JSON ({error}): remove it or take another.") from error
+    if not isinstance(content, dict) or not isinstance(content.get("claims", {}), dict):
+        raise UserError(f'--out={path} is there and no object with "claims": remove it or take another.')
+    return content.get("claims", {})
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: _rounded(entry) for key, entry in value.items()}
+    return [_rounded(entry) for entry in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,95 @@
+"""Equal parameters, FLOPs and seconds: budgets by hand, losses between evaluations, what is missing."""
+
+import dataclasses
+
+import pytest
+
+from actlab.studies.comparison import compare, conditions
+from actlab.studies.comparison.views import views
+
+CURVE = ((0, 7.0), (40, 3.0), (80, 2.0), (100, 1.8))
+
+
+def results(tables, curve=CURVE, **changes):
+    """Gelu and relu, three seeds, relu a little worse; `changes` apply to gelu, and so does the curve's last loss."""
+    rows = [
+        tables.row(name, 1e-3, seed, 1.8 + seed / 100 + 0.1 * (name == "relu"), **(changes if name == "gelu" else {}))
+        for name in ("gelu", "relu")
+        for seed in (1, 2, 3)
+    ]
+    return [
+        dataclasses.replace(result, curve=curve if result.activation == "gelu" else ()) for result in tables.read(rows)
+    ]
+
+
+def seen(results):
+    (condition,) = conditions(results)
+    return {view.name: view for view in views(condition)}
+
+
+def test_equal_costs_make_equal_views(tables):
+    all_three = seen(results(tables, curve=()))
+    assert all_three["parameters"].grid == all_three["flops"].grid == all_three["seconds"].grid
+    assert all_three["flops"].budget == 6000 * 6400 and all_three["seconds"].budget == pytest.approx(8 / 4)
+
+
+def test_the_dearer_activation_is_cut_short_between_evaluations(tables):
+    view = seen(results(tables, seconds=8.0 / 0.6))["seconds"]
+    assert view.steps == {"gelu": pytest.approx(60), "relu": 100.0}
+    # Halfway from step 40 to 80 lies halfway from 3 to 2.
+    assert view.grid.losses("gelu", 1e-3) == {seed: pytest.approx(2.5) for seed in (1, 2, 3)}
+    assert view.grid.losses("relu", 1e-3)[1] == pytest.approx(1.91)
+
+
+def test_flops_of_a_step_are_those_of_its_tokens(tables):
+    view = seen(results(tables, flops_per_token=6240))["flops"]
+    assert view.steps["gelu"] == pytest.approx(100 / 1.04) and view.budget == 6000 * 6400
+
+
+def test_a_lanes_share_of_its_program_is_what_counts(tables):
+    view = seen(results(tables, seconds=16.0, lanes=8))["seconds"]
+    assert view.steps == {"gelu": 100.0, "relu": 100.0}
+
+
+def test_the_cost_is_the_median_over_runs(tables):
+    slow = results(tables)
+    slow[0] = dataclasses.replace(slow[0], seconds=800.0)
+    assert seen(slow)["seconds"].steps == {"gelu": 100.0, "relu": 100.0}
+
+
+def test_without_curves_or_seconds_a_view_says_why_it_is_missing(tables):
+    view = seen(results(tables, curve=(), seconds=9.0))["seconds"]
+    assert view.grid is None and "give its metrics.jsonl" in view.reason
+    view = seen(results(tables, seconds=""))["seconds"]
+    assert view.grid is None and view.reason == "3 runs of gelu have no seconds"
+    (comparison,) = compare(results(tables, seconds=""))
+    assert any("no view at equal seconds" in warning for warning in comparison.warnings)
+
+
+def test_diverged_runs_count_with_their_initial_loss_in_every_view(tables):
+    runs = results(tables, seconds=16.0)
+    runs[0] = dataclasses.replace(
+        runs[0], status="diverged", final_loss=float("nan"), steps=70, tokens=70 * 64, seconds=1.0
+    )
+    for view in seen(runs).values():
+        assert view.grid.scores["gelu"][1e-3][1] == (7.0, False)
+    # What it took until it diverged is no cost of a step.
+    assert seen(runs)["seconds"].steps["gelu"] == pytest.approx(50)
+
+
+def test_where_every_run_diverged_there_is_no_budget(tables):
+    runs = [
+        dataclasses.replace(result, status="diverged", final_loss=float("nan"), steps=7, tokens=7 * 64)
+        for result in results(tables)
+    ]
+    assert seen(runs)["seconds"].budget is None
+    (comparison,) = compare(runs)
+    assert comparison.sentences[0].startswith("undecided") and "every run of both diverged" in comparison.sentences[0]
+
+
+def test_a_warning_where_the_winner_changes(tables):
+    (comparison,) = compare(results(tables, seconds=16.0))
+    assert comparison.main.standings[0].activation == "gelu"
+    assert "the winner changes: gelu at equal parameters, relu at equal seconds" in comparison.warnings
+    (comparison,) = compare(results(tables, seconds=8.001))
+    assert not any("winner" in warning for warning in comparison.warnings)

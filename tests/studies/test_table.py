@@ -1,0 +1,159 @@
+"""Tables read back: what a row counts with, and one sentence for what is wrong with it."""
+
+import json
+import math
+
+import pytest
+
+from actlab import config as config_lib
+from actlab.config import Config
+from actlab.errors import UserError
+from actlab.studies import table
+
+
+def workdir(tables, folder, rows, metrics=(), **changes):
+    """A workdir with a config."""
+    tables.write(folder / "results.csv", rows)
+    (folder / "config.json").write_text(config_lib.to_json(config_lib.replace(Config(), **changes)))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in metrics))
+    return folder
+
+
+def test_a_row_becomes_a_result(tables):
+    (result,) = tables.read([tables.row("gelu", 1e-3, 2, 1.5)])
+    assert (result.activation, result.learning_rate, result.seed, result.loss) == ("gelu", 1e-3, 2, 1.5)
+    assert (result.lanes, result.seconds, result.floor, result.axes) == (4, 8.0, 0.5, (("weight_decay", "0.1"),))
+
+
+@pytest.mark.parametrize(
+    ("changes", "loss", "learned"),
+    [
+        ({"final_loss": 1.5}, 1.5, True),
+        ({"final_loss": 9.0}, 7.0, False),
+        ({"final_loss": "nan", "status": "diverged"}, 7.0, False),
+        ({"final_loss": "inf", "status": "diverged"}, 7.0, False),
+        ({"final_loss": 2.0, "status": "diverged"}, 7.0, False),
+    ],
+)
+def test_a_run_counts_with_the_lower_of_final_and_initial_loss_a_diverged_one_with_the_initial(
+    tables, changes, loss, learned
+):
+    (result,) = tables.read([tables.row("gelu", 1e-3, 2, 0.0, **changes)])
+    assert (result.loss, result.learned) == (loss, learned)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"seed": ""}, "line 2: seed is empty"),
+        ({"seed": "nan"}, "seed='nan' is no finite number"),
+        ({"seed": 1.5}, "seed='1.5' is no whole number"),
+        (
+            {"final_loss": "nan"},
+            "final_loss=nan of a finished run is no number: a run that diverged has status=diverged",
+        ),
+        ({"final_loss": "inf"}, "final_loss=inf of a finished run"),
+        ({"final_loss": "low"}, "final_loss='low' is no number"),
+        ({"initial_loss": "nan", "status": "diverged"}, "initial_loss='nan' is no finite number"),
+        ({"learning_rate": "nan"}, "learning_rate='nan'"),
+        ({"status": "done"}, "status='done' is none of finished, diverged, stopped"),
+        ({"lanes": 0}, "lanes=0"),
+        ({"data": " "}, "data is empty"),
+    ],
+)
+def test_bad_cells(tables, changes, words):
+    with pytest.raises(UserError, match=words):
+        tables.read([tables.row("gelu", 1e-3, 2, 1.0, **changes)])
+
+
+@pytest.mark.parametrize("missing", ["seed", "activation", "data", "initial_loss"])
+def test_a_missing_column_is_named(tables, missing):
+    row = tables.row("gelu", 1e-3, 2, 1.0)
+    del row[missing]
+    with pytest.raises(UserError, match=f"no column {missing}"):
+        tables.read([row])
+
+
+def test_columns_that_older_tables_lack_are_optional(tables):
+    row = tables.row("gelu", 1e-3, 2, 1.0)
+    for name in ("lanes", "seconds", "floor", "weight_decay", "best_loss"):
+        del row[name]
+    (result,) = tables.read([row])
+    assert (result.lanes, result.seconds, result.floor, result.axes) == (1, None, None, ())
+
+
+def test_files_that_are_no_tables(tables, tmp_path):
+    with pytest.raises(UserError, match="holds no results.csv"):
+        table.read([tmp_path])
+    path = tables.write(tmp_path / "results.csv", [tables.row("gelu", 1e-3, 2, 1.0)])
+    header, row = path.read_text().splitlines()
+    for text, words in ((header, "has no row"), (f"{header}\n{row},7", "cells"), (f"{header}\ngelu", "cells")):
+        path.write_text(text)
+        with pytest.raises(UserError, match=words):
+            table.read([path])
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="cannot be read as a table"):
+        table.read([path])
+
+
+def test_further_swept_fields_are_axes_and_other_columns_are_not(tables):
+    row = tables.row("gelu", 1e-3, 2, 1.0, **{"optimizer.warmup_steps": 4, "grad_norm": 3.0, "my.notes": "x"})
+    (result,) = tables.read([row])
+    assert result.axes == (("weight_decay", "0.1"), ("optimizer.warmup_steps", "4"))
+
+
+def test_validation_losses_are_read_from_metrics(tables, tmp_path):
+    row = tables.row("gelu", 1e-3, 2, 1.0)
+    metrics = [
+        {"run": row["run"], "step": 50, "split": "validation", "loss": 2.0},
+        {"run": row["run"], "step": 0, "split": "validation", "loss": 7.0},
+        {"run": row["run"], "step": 50, "split": "train", "loss": 1.9},
+        {"run": row["run"], "step": 60, "split": "validation", "loss": None},
+        {"run": "another", "step": 70, "split": "validation", "loss": 1.8},
+    ]
+    folder = workdir(tables, tmp_path / "w", [row], metrics)
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"run": "cut sho')
+    (result,) = table.read([folder])
+    assert result.curve == ((0, 7.0), (50, 2.0))
+    (same,) = table.read([folder / "results.csv"])
+    assert same == result
+
+
+def test_an_axis_of_one_workdir_is_filled_in_from_the_config_of_another(tables, tmp_path):
+    swept = [tables.row("gelu", 1e-3, 1, 1.0, **{"optimizer.warmup_steps": steps}) for steps in (0, 4)]
+    one = workdir(tables, tmp_path / "a", swept)
+    two = workdir(tables, tmp_path / "b", [tables.row("relu", 1e-3, 1, 1.0)], **{"optimizer.warmup_steps": 4})
+    places = [(result.activation, dict(result.axes)["optimizer.warmup_steps"]) for result in table.read([one, two])]
+    assert places == [("gelu", "0"), ("gelu", "4"), ("relu", "4")]
+    (two / "config.json").unlink()
+    with pytest.raises(UserError, match="has no column optimizer.warmup_steps"):
+        table.read([one, two])
+
+
+@pytest.mark.parametrize(
+    ("changes", "refused"),
+    [
+        ({"model.context": 64}, "config.model.context is 128 in .*a and 64 in .*b"),
+        ({"optimizer.clip_norm": 0.0}, "config.optimizer.clip_norm"),
+        ({"data.n_stories": 10}, "config.data.n_stories"),
+        ({"train.eval_tokens": 10}, "config.train.eval_tokens"),
+        ({"seed": 3, "model.activation": "relu", "optimizer.learning_rate": 0.1}, None),
+        ({"train.log_every": 5, "devices.lane": 1, "data.dir": "elsewhere", "sweep": {"seed": (1, 2)}}, None),
+    ],
+)
+def test_workdirs_that_differ_in_what_is_not_compared_are_refused(tables, tmp_path, changes, refused):
+    folders = [
+        workdir(tables, tmp_path / name, [tables.row(activation, 1e-3, 1, 1.0)], **more)
+        for name, activation, more in (("a", "gelu", {}), ("b", "relu", changes))
+    ]
+    if refused:
+        with pytest.raises(UserError, match=refused):
+            table.read(folders)
+    else:
+        assert len(table.read(folders)) == 2
+
+
+def test_losses_are_never_nan(tables):
+    rows = [tables.row("gelu", 1e-3, seed, math.nan, status="diverged", best_loss=math.nan) for seed in (1, 2)]
+    assert all(math.isfinite(result.loss) and result.best_loss is None for result in tables.read(rows))
