@@ -60,6 +60,22 @@ def test_noise_is_measured(tables):
     assert noise.source == "measured on 360 runs"
 
 
+def test_residuals_are_not_taken_for_an_effect_of_the_seed(tables):
+    rng = np.random.default_rng(0)
+    rows = [
+        tables.row(name, 1e-3, k, 3.0 + rng.normal(scale=0.1)) for name in ("gelu", "relu", "tanh") for k in range(99)
+    ]
+    noise = measure(tables.read(rows))
+    assert noise.seed < 0.04 and noise.residual == pytest.approx(0.1, rel=0.15)
+
+
+def test_another_power_than_the_predicted_one_is_found(monkeypatch):
+    assert validity._power(STATED, 5, REPEATS, 0).holds
+    for wrong in (0.5, 0.85):
+        monkeypatch.setattr(validity, "paired_power", lambda *_, wrong=wrong: wrong)
+        assert not validity._power(STATED, 5, REPEATS, 0).holds
+
+
 def test_noise_needs_two_activations_two_seeds_and_no_divergence(tables):
     lone = [tables.row("gelu", 1e-3, seed, 1.0 + seed / 10) for seed in range(4)]
     one_seed = [tables.row(name, 1e-3, 0, 1.0) for name in ("gelu", "relu")]

@@ -30,6 +30,8 @@ def test_equal_tables_give_equal_bytes(compared, tmp_path):
     view = content["comparisons"][0]["views"]["parameters"]
     assert view["ranking"][0]["activation"] == "gelu" and view["pairs"][0]["own_best"]["seeds"] == 3
     assert content["claims"] == {}
+    p = view["pairs"][0]["own_best"]["p_t"]
+    assert 0 < p < 1 and p == float(f"{p:.9g}") != compared[0].main.pairs[0].own_best.effect.p
 
 
 def test_claims_stay_and_are_still_read_by_the_ledger(compared, tmp_path):
