@@ -19,10 +19,12 @@ class Decoder(nn.Module):
         tokens_BL: Int[Array, "B L"],
         cache: tuple[layers.KeyValue, ...] | None = None,
         offset: Int[Array, ""] | int = 0,
-    ) -> tuple[Float[Array, "B L V"], tuple[layers.Stats, ...], tuple[layers.KeyValue, ...]]:
-        """Logits in float32, statistics per layer, keys and values per layer.
+        shifts: tuple[Float[Array, "T F"], ...] | None = None,
+    ) -> tuple[Float[Array, "B L V"], tuple[layers.Hidden, ...], tuple[layers.KeyValue, ...]]:
+        """Logits in float32, hidden units per layer, keys and values per layer.
 
-        With a cache, tokens_BL continue at position `offset` what the cache holds.
+        With a cache, tokens_BL continue at position `offset` what the cache holds. `shifts` are added to the hidden
+        units' inputs.
 
         Raises:
             ValueError: for more tokens than the context; an offset that is traced cannot be checked.
@@ -38,11 +40,12 @@ class Decoder(nn.Module):
             x_BLD = x_BLD + position_embedding(offset + jnp.arange(length))[None]
         x_TD = x_BLD.reshape(-1, spec.d_model)
 
-        stats, key_values = [], []
+        hidden, key_values = [], []
         for index in range(spec.n_layers):
             block = layers.Block(spec, name=f"block_{index}")
-            x_TD, block_stats, key_value = block(x_TD, length, None if cache is None else cache[index], offset)
-            stats.append(block_stats)
+            past = None if cache is None else cache[index]
+            x_TD, units, key_value = block(x_TD, length, past, offset, None if shifts is None else shifts[index])
+            hidden.append(units)
             key_values.append(key_value)
 
         if spec.norm_position == "pre":
@@ -54,4 +57,4 @@ class Decoder(nn.Module):
         else:
             logits_TV = layers.dense(spec, spec.vocab_size, "output", out_dtype=jnp.float32)(x_TD)
         logits_BLV = logits_TV.reshape(-1, length, spec.vocab_size)
-        return logits_BLV, tuple(stats), tuple(key_values)
+        return logits_BLV, tuple(hidden), tuple(key_values)

@@ -1,4 +1,4 @@
-"""The layers of both models. Tokens come flattened, [T, D] with T = B L; each sublayer returns (output, statistics).
+"""The layers of both models. Tokens come flattened, [T, D] with T = B L; the feed-forward also returns its hidden units.
 
 Flat tokens and `project`'s barrier exist for speed: XLA on CPU otherwise lowers every weight gradient with a
 transposing copy fused with the recomputed activation (1.5 times slower in all).
@@ -6,7 +6,7 @@ transposing copy fused with the recomputed activation (1.5 times slower in all).
 
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -23,7 +23,19 @@ ROTARY_BASE = 10_000.0  # Su et al. 2021, arXiv:2104.09864, section 3.2.2
 # Finite, so that a row without any allowed key gives no NaN; exp of it is exactly 0 in float32.
 MASKED = -1e30
 
-Stats = dict[str, Float[Array, ""]]
+
+
+class Hidden(NamedTuple):
+    """The hidden units of a feed-forward: z into the activation f (of a gated one its gate), a into the last product.
+
+    Plain: a = f(z). Gated: a = f(z) value_fn(v), where v is the other projection of the same input.
+    """
+
+    z_TF: Float[Array, "T F"]
+    a_TF: Float[Array, "T F"]
+    theta: dict[str, Float[Array, ""]]  # scalars of f that are trained
+
+
 KeyValue = tuple[Float[Array, "B M H K"], Float[Array, "B M H K"]]
 
 
@@ -151,12 +163,15 @@ class FeedForward(nn.Module):
     spec: Spec
 
     @nn.compact
-    def __call__(self, x_TD: Float[Array, "T D"]) -> tuple[Float[Array, "T D"], Stats]:
-        """The sublayer's output with statistics of its hidden units."""
+    def __call__(
+        self, x_TD: Float[Array, "T D"], shift_TF: Float[Array, "T F"] | None = None
+    ) -> tuple[Float[Array, "T D"], Hidden]:
+        """The sublayer's output with its hidden units; `shift_TF` is added to z, so that gradients to z can be taken."""
         spec = self.spec
         activation = activations.get(spec.activation)
         before, after = feed_forward_std(spec)
         pre_TF = dense(spec, spec.d_hidden, "up", before)(x_TD)
+        pre_TF = pre_TF if shift_TF is None else pre_TF + shift_TF.astype(pre_TF.dtype)
         theta = {
             name: self.param(f"activation_{name}", nn.initializers.constant(start), (), jnp.float32)
             for name, start in activation.theta.items()
@@ -164,18 +179,7 @@ class FeedForward(nn.Module):
         post_TF = activation.fn(pre_TF, **theta)
         if activation.gated:
             post_TF = post_TF * activation.value_fn(dense(spec, spec.d_hidden, "value", before)(x_TD))
-        return dense(spec, spec.d_model, "down", after)(post_TF), _hidden_statistics(pre_TF, post_TF)
-
-
-def _hidden_statistics(pre_TF: Array, post_TF: Array) -> Stats:
-    pre_TF, post_TF = pre_TF.astype(jnp.float32), post_TF.astype(jnp.float32)
-    return {
-        "pre_mean": pre_TF.mean(),
-        "pre_rms": jnp.sqrt(jnp.square(pre_TF).mean()),
-        "negative_fraction": (pre_TF < 0).astype(jnp.float32).mean(),
-        "post_mean": post_TF.mean(),
-        "post_rms": jnp.sqrt(jnp.square(post_TF).mean()),
-    }
+        return dense(spec, spec.d_model, "down", after)(post_TF), Hidden(pre_TF, post_TF, theta)
 
 
 class Block(nn.Module):
@@ -185,17 +189,22 @@ class Block(nn.Module):
 
     @nn.compact
     def __call__(
-        self, x_TD: Float[Array, "T D"], length: int, cache: KeyValue | None = None, offset: Array | int = 0
-    ) -> tuple[Float[Array, "T D"], Stats, KeyValue]:
-        """The residual stream after the block, the feed-forward's statistics, the keys and values."""
+        self,
+        x_TD: Float[Array, "T D"],
+        length: int,
+        cache: KeyValue | None = None,
+        offset: Array | int = 0,
+        shift_TF: Float[Array, "T F"] | None = None,
+    ) -> tuple[Float[Array, "T D"], Hidden, KeyValue]:
+        """The residual stream after the block, the feed-forward's hidden units, the keys and values."""
         attention, feed_forward = Attention(self.spec, name="attention"), FeedForward(self.spec, name="feed_forward")
         attention_norm, feed_forward_norm = norm(self.spec, "attention_norm"), norm(self.spec, "feed_forward_norm")
         if self.spec.norm_position == "pre":
             out_TD, key_value = attention(attention_norm(x_TD), length, cache, offset)
             x_TD = x_TD + out_TD
-            out_TD, stats = feed_forward(feed_forward_norm(x_TD))
-            return x_TD + out_TD, stats, key_value
+            out_TD, hidden = feed_forward(feed_forward_norm(x_TD), shift_TF)
+            return x_TD + out_TD, hidden, key_value
         out_TD, key_value = attention(x_TD, length, cache, offset)
         x_TD = attention_norm(x_TD + out_TD)
-        out_TD, stats = feed_forward(x_TD)
-        return feed_forward_norm(x_TD + out_TD), stats, key_value
+        out_TD, hidden = feed_forward(x_TD, shift_TF)
+        return feed_forward_norm(x_TD + out_TD), hidden, key_value

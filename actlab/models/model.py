@@ -26,11 +26,14 @@ class Model:
         return Decoder(self.spec).init(key, jnp.zeros((1, 2), jnp.int32))["params"]
 
     def apply(
-        self, params: Params, tokens_BL: Int[Array, "B L"]
-    ) -> tuple[Float[Array, "B L V"], tuple[layers.Stats, ...]]:
-        """(logits in float32, statistics per layer); statistics that are not used cost nothing under jit."""
-        logits_BLV, stats, _ = self._decode(params, tokens_BL)
-        return logits_BLV, stats
+        self, params: Params, tokens_BL: Int[Array, "B L"], shifts: tuple[Float[Array, "T F"], ...] | None = None
+    ) -> tuple[Float[Array, "B L V"], tuple[layers.Hidden, ...]]:
+        """(logits in float32, hidden units per layer); under jit what is not used of them costs nothing.
+
+        `shifts`, one per layer, are added to the units' inputs z: the gradient with respect to a shift of 0 is dL/dz.
+        """
+        logits_BLV, hidden, _ = self._decode(params, tokens_BL, None, 0, shifts)
+        return logits_BLV, hidden
 
     def empty_cache(self, batch_size: int) -> Cache:
         """Keys and values for `context` positions, all zero."""

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Float32, Int, Int32
 
 from actlab.config import Config
 from actlab.models import Model
-from actlab.training import layout
+from actlab.training import layout, probing
 from actlab.training import step as steps
 from actlab.training.optimizer import Hyperparameters
 
@@ -56,6 +56,9 @@ class Cohort:
             _train_lanes(model, config, over_lanes), donate_argnums=0, out_shardings=(shardings, whole)
         )
         self._evaluate = jax.jit(_evaluate_lanes(model, over_lanes), out_shardings=whole)
+        # Programs of their own, compiled when first called: what is not probed costs nothing, in training or elsewhere.
+        self._probe = jax.jit(_probe_lanes(model, config, over_lanes), out_shardings=whole)
+        self._census = jax.jit(_census_lanes(model, over_lanes), out_shardings=whole)
 
     def init(self) -> steps.TrainState:
         """Every lane at step 0."""
@@ -103,6 +106,23 @@ class Cohort:
         on_device = jax.device_put((windows_NBL, weights_NBL), layout.validation(self.mesh))
         sums_RN = jax.device_get(self._evaluate(state.params, *on_device))
         return np.asarray(sums_RN, np.float64).sum(axis=1) / weights_NBL.sum(dtype=np.float64)
+
+    def probe(
+        self, state: steps.TrainState, windows_BL: Int32[np.ndarray, "B L1"], weights_BL: Float32[np.ndarray, "B L"]
+    ) -> dict[str, Float[np.ndarray, "R"]]:
+        """Activity and gradients of each lane on one batch; see probing.probe_step."""
+        on_device = jax.device_put((windows_BL, weights_BL), layout.validation_batch(self.mesh))
+        return jax.device_get(self._probe(state, self._hyper, *on_device))
+
+    def census(
+        self,
+        state: steps.TrainState,
+        windows_NBL: Int32[np.ndarray, "N B L1"],
+        weights_NBL: Float32[np.ndarray, "N B L"],
+    ) -> Int32[np.ndarray, "R layers F"]:
+        """On how many of the weighted tokens each hidden unit of each lane fires; see probing.census_step."""
+        on_device = jax.device_put((windows_NBL, weights_NBL), layout.validation(self.mesh))
+        return jax.device_get(self._census(state.params, *on_device))
 
     def _scalar(self, value: int) -> Array:
         """An int32 scalar put on the devices explicitly, as the transfer guard wants it."""
@@ -167,3 +187,27 @@ def _evaluate_lanes(model: Model, over_lanes: Callable[..., Any]) -> Callable[..
         return over_lanes(evaluate_lane)(params)
 
     return evaluate
+
+
+def _probe_lanes(model: Model, config: Config, over_lanes: Callable[..., Any]) -> Callable[..., Any]:
+    def probe(state: Any, hyper: Any, windows_BL: Any, weights_BL: Any) -> Any:
+        def probe_lane(state: Any, hyper: Any) -> Any:
+            return probing.probe_step(model, config, hyper, state, windows_BL, weights_BL)
+
+        return over_lanes(probe_lane)(state, hyper)
+
+    return probe
+
+
+def _census_lanes(model: Model, over_lanes: Callable[..., Any]) -> Callable[..., Any]:
+    def census(params: Any, windows_NBL: Any, weights_NBL: Any) -> Any:
+        def census_lane(params: Any) -> Any:
+            def add(counts: Array, batch: Any) -> tuple[Array, None]:
+                return counts + probing.census_step(model, params, *batch), None
+
+            empty = jnp.zeros((model.spec.n_layers, model.spec.d_hidden), jnp.int32)
+            return jax.lax.scan(add, empty, (windows_NBL, weights_NBL))[0]
+
+        return over_lanes(census_lane)(params)
+
+    return census

@@ -69,6 +69,11 @@ def validation(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(None, BATCH))
 
 
+def validation_batch(mesh: Mesh) -> NamedSharding:
+    """Of the windows and weights [B, L] of one validation batch."""
+    return NamedSharding(mesh, PartitionSpec(BATCH))
+
+
 def whole(mesh: Mesh) -> NamedSharding:
     """Of arrays that every device holds."""
     return NamedSharding(mesh, PartitionSpec())

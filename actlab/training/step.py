@@ -49,13 +49,18 @@ def train_step(
         return objectives.cross_entropy(logits_BLV, windows[:, 1:]).mean()
 
     loss, grads = jax.value_and_grad(objective)(state.params)
-    learning_rate = hyper.learning_rate * schedule_fraction(config.optimizer, config.train.n_steps, state.step)
-    tx = adamw(config.optimizer, hyper.weight_decay, learning_rate)
-    updates, optimizer = tx.update(grads, state.optimizer, state.params)
+    learning_rate, updates, optimizer = update(config, hyper, state, grads)
     params = optax.apply_updates(state.params, updates)
     norm = optax.tree.norm
     metrics = Metrics(loss, norm(grads), norm(updates), norm(params), learning_rate)
     return TrainState(state.step + 1, params, optimizer, ~jnp.isfinite(loss)), metrics
+
+
+def update(config: Config, hyper: Hyperparameters, state: TrainState, grads: Any) -> tuple[Array, Any, Any]:
+    """(learning rate, what is added to the parameters, the optimizer's next state) for a gradient."""
+    learning_rate = hyper.learning_rate * schedule_fraction(config.optimizer, config.train.n_steps, state.step)
+    tx = adamw(config.optimizer, hyper.weight_decay, learning_rate)
+    return learning_rate, *tx.update(grads, state.optimizer, state.params)
 
 
 def eval_step(model: Model, params: Any, windows: Int[Array, "B L1"], weights: Float[Array, "B L"]) -> Float[Array, ""]:

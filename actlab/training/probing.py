@@ -1,0 +1,67 @@
+"""What is compiled of the probes: one batch through model, loss and gradient, with the insides measured. Pure.
+
+They are programs of their own, on fixed validation windows, not statistics of the training step: the training program
+is the same with and without them, they cost only where they run, and what they tell depends on the state alone, so
+that a resume repeats it to the bit.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from actlab import activations
+from actlab.config import Config
+from actlab.models import Model
+from actlab.probes import activity, gradients
+from actlab.training import objectives
+from actlab.training.optimizer import Hyperparameters
+from actlab.training.step import TrainState, update
+
+
+def probe_step(
+    model: Model,
+    config: Config,
+    hyper: Hyperparameters,
+    state: TrainState,
+    windows: Int[Array, "B L1"],
+    weights_BL: Float[Array, "B L"],
+) -> dict[str, Float[Array, ""]]:
+    """Activity and gradients on a batch, under flat names: layer_0/negative_fraction, layer_0/attention/grad_norm.
+
+    Gradients are those of the batch's mean loss, before clipping; an update is what AdamW would make of them now.
+    `loss`, `grad_norm`, `negative_fraction` and `post_mean` stand for the batch and the mean over layers.
+    """
+    spec = model.spec
+
+    def objective(params: Any, shifts: Any) -> tuple[Array, Any]:
+        logits_BLV, hidden = model.apply(params, windows[:, :-1], shifts)
+        losses_BL = objectives.cross_entropy(logits_BLV, windows[:, 1:])
+        return (losses_BL * weights_BL).sum() / weights_BL.sum(), hidden
+
+    zeros_TF = jnp.zeros((weights_BL.size, spec.d_hidden), spec.dtype)
+    gradient = jax.value_and_grad(objective, argnums=(0, 1), has_aux=True)
+    (loss, hidden), (grads, slopes) = gradient(state.params, (zeros_TF,) * spec.n_layers)
+    _, updates, _ = update(config, hyper, state, grads)
+    weights_T = weights_BL.reshape(-1)
+    layers = []
+    for index, (units, dz_TF) in enumerate(zip(hidden, slopes, strict=True)):
+        down_FD = state.params[f"block_{index}"]["feed_forward"]["down"]["kernel"]
+        layers.append(activity.layer(units.z_TF, units.a_TF, dz_TF, down_FD, weights_T))
+    return {
+        "loss": loss,
+        "grad_norm": gradients.norm(grads),
+        **{name: sum(layer[name] for layer in layers) / len(layers) for name in ("negative_fraction", "post_mean")},
+        **{f"layer_{index}/{name}": value for index, layer in enumerate(layers) for name, value in layer.items()},
+        **gradients.by_group(state.params, grads, updates),
+    }
+
+
+def census_step(
+    model: Model, params: Any, windows: Int[Array, "B L1"], weights_BL: Float[Array, "B L"]
+) -> Int[Array, "layers F"]:
+    """On how many of a batch's weighted tokens each hidden unit fires; see activity.firings."""
+    _, hidden = model.apply(params, windows[:, :-1])
+    activation, weights_T = activations.get(model.spec.activation), weights_BL.reshape(-1)
+    return jnp.stack([activity.firings(activation, units.theta, units.z_TF, weights_T) for units in hidden])
