@@ -80,10 +80,13 @@ class TrainConfig:
     eval_tokens: int = field(2**17, "validation tokens, whole documents; the same for all runs", unit="tokens", low=1)
     checkpoint_every: int = field(500, "a multiple of eval_every, so that the best is known", unit="steps", low=1)
     probe_every: int = field(
-        200, "activity and gradients on one validation batch, into metrics.jsonl; 0 is never", unit="steps", low=0
+        200,
+        "activity and gradients of a validation batch, into metrics.jsonl; 0 is never",
+        unit="steps",
+        low=0,
     )
     census_every: int = field(
-        1000, "dead units, over the whole validation set, into metrics.jsonl; 0 is never", unit="steps", low=0
+        1000, "dead units over the whole validation set, in the probe row; 0 is never", unit="steps", low=0
     )
     keep_checkpoints: int = field(2, "newest ones kept, beside the best", unit="checkpoints", low=2)
     dtype: Literal["float32", "bfloat16"] = field("float32", "of matrix products; softmax, norms and loss stay float32")

@@ -20,6 +20,9 @@ _SIZES = {
         "train.n_steps": 2400,
         "train.eval_every": 600,
         "train.checkpoint_every": 600,
+        # Batches are small beside the validation set: a census may cost 40 steps.
+        "train.probe_every": 300,
+        "train.census_every": 2400,
     },
     # About 10.7M parameters over bytes: the schema's own defaults.
     "char": {},

@@ -43,6 +43,8 @@ TINY = {
     "train.log_every": 1,
     "train.eval_every": 4,
     "train.checkpoint_every": 4,
+    "train.probe_every": 0,
+    "train.census_every": 0,
 }
 
 

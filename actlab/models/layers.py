@@ -1,4 +1,4 @@
-"""The layers of both models. Tokens come flattened, [T, D] with T = B L; the feed-forward also returns its hidden units.
+"""The layers of both models. Tokens come flattened, [T, D] with T = B L; the feed-forward returns its hidden units too.
 
 Flat tokens and `project`'s barrier exist for speed: XLA on CPU otherwise lowers every weight gradient with a
 transposing copy fused with the recomputed activation (1.5 times slower in all).
@@ -22,7 +22,6 @@ NORM_EPSILON = 1e-5
 ROTARY_BASE = 10_000.0  # Su et al. 2021, arXiv:2104.09864, section 3.2.2
 # Finite, so that a row without any allowed key gives no NaN; exp of it is exactly 0 in float32.
 MASKED = -1e30
-
 
 
 class Hidden(NamedTuple):
@@ -166,7 +165,7 @@ class FeedForward(nn.Module):
     def __call__(
         self, x_TD: Float[Array, "T D"], shift_TF: Float[Array, "T F"] | None = None
     ) -> tuple[Float[Array, "T D"], Hidden]:
-        """The sublayer's output with its hidden units; `shift_TF` is added to z, so that gradients to z can be taken."""
+        """The sublayer's output with its hidden units; `shift_TF` is added to z, for gradients to z."""
         spec = self.spec
         activation = activations.get(spec.activation)
         before, after = feed_forward_std(spec)

@@ -2,7 +2,7 @@
 
 z is a unit's input to the activation f, a what it gives to the layer's last product: a = f(z) in a plain layer. In a
 gated one z is the gate's input and a = f(z) v with the value path's v. A unit is one hidden coordinate of one layer,
-measured on tokens of weight 1; tokens of weight 0 are left out. All is reduced in float32, over tokens, then over units.
+measured on tokens of weight 1; the others are left out. All is reduced in float32, over tokens, then over units.
 
 | id | name | definition |
 |---|---|---|
@@ -19,13 +19,12 @@ units without any gradient count where most of the layer has none.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import scipy.stats
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from actlab.activations import Activation
 
@@ -33,7 +32,7 @@ TAUS = (0.01, 0.1)
 DEAD_SLOPE = 1e-3
 GRADIENT_DEAD = 1e-6
 CETT = 0.2
-CETT_TOKENS = 128  # D7 sorts the units of each token: a sample of them, evenly spaced, is enough for a mean
+CETT_TOKENS = 64  # D7 sorts the units of each token: a sample of them, evenly spaced, is enough for a mean
 
 Scalars = dict[str, Float[Array, ""]]
 
@@ -100,34 +99,38 @@ def cett_sparsity(
     """D7: mean over tokens of the share of units, smallest output first, that can go at an error below CETT.
 
     Unit i adds a_i w_i to the output, w_i a row of `down_FD`. The error of removing units S is
-    norm(sum_S a_i w_i) / norm(sum a_i w_i) (CETT, Zhang et al. 2024, arXiv:2402.03804). Bisection finds a k whose
-    error is below 0.2 while that of k + 1 is not; it is the only one unless errors fall as more units go. At most
-    CETT_TOKENS tokens, evenly spaced, are looked at.
+    norm(sum_S a_i w_i) / norm(sum a_i w_i) (CETT, Zhang et al. 2024, arXiv:2402.03804). Bisection finds a number of
+    units whose error is below 0.2 while that of one more is not: the only one, unless errors fall as more units go.
+    Units of equal output go together. At most CETT_TOKENS tokens, evenly spaced, are looked at.
     """
-    stride = max(1, len(a_TF) // CETT_TOKENS)
+    stride = -(-len(a_TF) // CETT_TOKENS)
     a_TF, weights_T = a_TF[::stride], weights_T[::stride]
     down_FD = down_FD.astype(jnp.float32)
     n_units = a_TF.shape[1]
-    order_TF = jnp.argsort(jnp.abs(a_TF) * jnp.linalg.norm(down_FD, axis=1)[None], axis=1)
-    rank_TF = jnp.argsort(order_TF, axis=1)
+    size_TF = jnp.abs(a_TF) * jnp.linalg.norm(down_FD, axis=1)[None]
+    # In front of all, what is below the smallest: no unit goes.
+    sorted_TF = jnp.pad(jnp.sort(size_TF, axis=1), ((0, 0), (1, 0)), constant_values=-1.0)
     removable_T = CETT * jnp.linalg.norm(a_TF @ down_FD, axis=1)
+
+    def goes(k_T: Array) -> Array:
+        return size_TF <= jnp.take_along_axis(sorted_TF, k_T[:, None], axis=1)
 
     def halve(_: int, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
         low_T, high_T = bounds
         middle_T = (low_T + high_T) // 2
-        removed_TD = jnp.where(rank_TF < middle_T[:, None], a_TF, 0) @ down_FD
+        removed_TD = jnp.where(goes(middle_T), a_TF, 0) @ down_FD
         fits_T = jnp.linalg.norm(removed_TD, axis=1) <= removable_T
         return jnp.where(fits_T, middle_T, low_T), jnp.where(fits_T, high_T, middle_T)
 
     start = (jnp.zeros(len(a_TF), jnp.int32), jnp.full(len(a_TF), n_units + 1, jnp.int32))
-    removed_T = jax.lax.fori_loop(0, math.ceil(math.log2(n_units + 1)), halve, start)[0]
-    return (removed_T * weights_T).sum() / weights_T.sum() / n_units
+    low_T, _ = jax.lax.fori_loop(0, math.ceil(math.log2(n_units + 1)), halve, start)
+    return mean(goes(low_T), weights_T)
 
 
-def firings(
+def fires(
     activation: Activation, theta: Mapping[str, Array], z_TF: Float[Array, "T F"], weights_T: Float[Array, "T"]
-) -> Int[Array, "F"]:
-    """On how many tokens each unit fires, abs(f'(z)) >= DEAD_SLOPE; a unit is dead (D4) where that is none.
+) -> Bool[Array, "F"]:
+    """Which units have abs(f'(z)) >= DEAD_SLOPE on some token of weight 1; the others are dead (D4) on these tokens.
 
     Raises:
         ValueError: for an activation that is not elementwise, whose units have no slope of their own.
@@ -135,7 +138,7 @@ def firings(
     if not activation.elementwise:
         raise ValueError(f"{activation.name} looks at a whole vector: D4 is not defined for it.")
     slope_TF = slopes(activation, theta, z_TF.astype(jnp.float32))
-    return ((jnp.abs(slope_TF) >= DEAD_SLOPE) & (weights_T[:, None] > 0)).sum(axis=0, dtype=jnp.int32)
+    return ((jnp.abs(slope_TF) >= DEAD_SLOPE) & (weights_T[:, None] > 0)).any(axis=0)
 
 
 def slopes(activation: Activation, theta: Mapping[str, Array], z: Float[Array, "*S"]) -> Float[Array, "*S"]:
@@ -151,13 +154,3 @@ def firing_rate_bound(fired: int, n_tokens: int, confidence: float = 0.95) -> fl
     """
     test = scipy.stats.binomtest(fired, n_tokens, alternative="less")
     return float(test.proportion_ci(confidence, method="exact").high)
-
-
-def dead_units(firings_UF: Int[np.ndarray, "layers F"]) -> Bool[np.ndarray, "layers F"]:
-    """D4 of every unit."""
-    return firings_UF == 0
-
-
-def layer_means(layers: Sequence[Mapping[str, float]], names: Sequence[str]) -> dict[str, float]:
-    """Means over layers."""
-    return {name: float(np.mean([values[name] for values in layers])) for name in names}

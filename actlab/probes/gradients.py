@@ -68,7 +68,7 @@ def spikes(series_S: Float[np.ndarray, "S"]) -> Bool[np.ndarray, "S"]:
     return above | ~np.isfinite(series)
 
 
-def summary(loss_S: Float[np.ndarray, "S"], grad_norm_S: Float[np.ndarray, "S"]) -> dict[str, float]:
+def summary(loss_S: Float[np.ndarray, "S"], grad_norm_S: Float[np.ndarray, "S"]) -> dict[str, int | float]:
     """Of a run: `spikes`, the steps at which the loss or the gradient norm spikes, and `grad_norm_p50`, `_p99`.
 
     The quantiles are those of the norms before clipping that are finite, over the last fifth of the steps taken;

@@ -28,6 +28,7 @@ from actlab.training.records import Row, Workdir
 from actlab.training.results import result_row
 from actlab.training.setting import Setting, open_data, prepare, resolve
 from actlab.training.stopping import StopSignal
+from actlab.training.traces import read_steps
 
 
 def run(config: Config, label: str, workdir: pathlib.Path | None, command: list[str], dry_run: bool = False) -> int:
@@ -181,9 +182,9 @@ class Session:
         return state, stopped
 
     def _write_results(self, setting: Setting, step: int) -> None:
-        metrics = self._records.metrics()
+        metrics, traces = self._records.metrics(), self._records.traces()
         for name, config in zip(setting.names, setting.configs, strict=True):
-            row = result_row(config, name, metrics, setting.costs, setting.floor, step)
+            row = result_row(config, name, metrics, read_steps(traces, name), setting.costs, setting.floor, step)
             self._rows[name] = {**row, "lanes": len(setting.names)} | _columns(self._axes[name])
         self._records.write_results([self._rows[name] for name in self._of if name in self._rows])
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float32, Int, Int32
+from jaxtyping import Array, Bool, Float, Float32, Int, Int32
 
 from actlab.config import Config
 from actlab.models import Model
@@ -119,8 +119,8 @@ class Cohort:
         state: steps.TrainState,
         windows_NBL: Int32[np.ndarray, "N B L1"],
         weights_NBL: Float32[np.ndarray, "N B L"],
-    ) -> Int32[np.ndarray, "R layers F"]:
-        """On how many of the weighted tokens each hidden unit of each lane fires; see probing.census_step."""
+    ) -> Bool[np.ndarray, "R layers F"]:
+        """Which hidden units of each lane are dead on the weighted tokens; see probing.census."""
         on_device = jax.device_put((windows_NBL, weights_NBL), layout.validation(self.mesh))
         return jax.device_get(self._census(state.params, *on_device))
 
@@ -201,13 +201,6 @@ def _probe_lanes(model: Model, config: Config, over_lanes: Callable[..., Any]) -
 
 def _census_lanes(model: Model, over_lanes: Callable[..., Any]) -> Callable[..., Any]:
     def census(params: Any, windows_NBL: Any, weights_NBL: Any) -> Any:
-        def census_lane(params: Any) -> Any:
-            def add(counts: Array, batch: Any) -> tuple[Array, None]:
-                return counts + probing.census_step(model, params, *batch), None
-
-            empty = jnp.zeros((model.spec.n_layers, model.spec.d_hidden), jnp.int32)
-            return jax.lax.scan(add, empty, (windows_NBL, weights_NBL))[0]
-
-        return over_lanes(census_lane)(params)
+        return over_lanes(lambda params: probing.census(model, params, windows_NBL, weights_NBL))(params)
 
     return census

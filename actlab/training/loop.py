@@ -14,8 +14,10 @@ from jaxtyping import Float, Float32, Int32
 from actlab.config import Config
 from actlab.training.checkpoint import Checkpoints
 from actlab.training.cohort import Cohort
+from actlab.training.prober import Prober, spans
 from actlab.training.records import Row, Workdir
 from actlab.training.step import Metrics
+from actlab.training.traces import StepBuffer, dead_row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,8 +50,8 @@ class Watcher(Protocol):
 def boundary(config: Config, step: int) -> int:
     """Where the call that begins at `step` ends: a function of the step alone, so that a resume repeats it."""
     train = config.train
-    spans = (train.steps_per_call, train.eval_every, train.checkpoint_every)
-    return min(train.n_steps, *((step // span + 1) * span for span in spans))
+    all_spans = (train.steps_per_call, train.eval_every, train.checkpoint_every, *spans(train))
+    return min(train.n_steps, *((step // span + 1) * span for span in all_spans))
 
 
 class Loop:
@@ -60,6 +62,8 @@ class Loop:
     ):
         self._config, self._cohort, self._names = config, cohort, names
         self._feed, self._workdir, self._watcher = feed, workdir, watcher
+        self._prober = Prober(config, cohort, feed.windows_NBL, feed.weights_NBL)
+        self._steps = StepBuffer(names)
         self._alive = np.ones(len(names), bool)
         self._tokens_per_step = config.data.batch_size * config.model.context
         self._seconds = 0.0
@@ -71,7 +75,7 @@ class Loop:
     ) -> tuple[Any, int, bool]:
         """Trains to the end, to the divergence of every lane, or until `stop()`; returns (state, step, stopped)."""
         state, step = restored
-        kept = self._workdir.begin_metrics(step, self._names)
+        kept = self._workdir.begin(step, self._names)
         self._seconds = max((row["seconds"] for row in kept), default=0.0)
         self._alive[[self._names.index(row["run"]) for row in kept if "status" in row]] = False
         self._saved = step
@@ -79,6 +83,7 @@ class Loop:
         if step == 0:
             state = self._cohort.init()
             self._evaluate(state, 0)
+            self._probe(state, 0)
         waiting: tuple[int, int, Metrics] | None = None
         n_steps, train = self._config.train.n_steps, self._config.train
         with jax.transfer_guard("disallow"):
@@ -91,24 +96,31 @@ class Loop:
                 self._log(waiting)
                 waiting, step = (step, end, metrics), end
                 evaluate = step % train.eval_every == 0 or step == n_steps
-                if evaluate or step % train.checkpoint_every == 0:
+                save = step % train.checkpoint_every == 0 or step == n_steps
+                if evaluate or save or any(step % span == 0 for span in spans(train)):
                     self._log(waiting)
                     waiting = None
                 loss = self._evaluate(state, step) if evaluate and self._alive.any() else None
-                if self._alive.any() and (step % train.checkpoint_every == 0 or step == n_steps):
+                self._probe(state, step)
+                if save and self._alive.any():
                     self._save(checkpoints, step, state, loss)
                 checkpoints.seal_finished()
             self._log(waiting)
         stopped = step < n_steps and bool(self._alive.any())
         if stopped and step != self._saved:
             self._save(checkpoints, step, state, None)
+        self._flush()
         checkpoints.close()
         return state, step, stopped
 
     def _save(self, checkpoints: Checkpoints, step: int, state: Any, loss: Float[np.ndarray, "R"] | None) -> None:
-        self._workdir.sync_metrics()
+        self._flush()
         self._saved = step
         checkpoints.save(step, state, None if loss is None else float(loss[self._alive].mean()))
+
+    def _flush(self) -> None:
+        self._workdir.append_traces(self._steps.take())
+        self._workdir.sync()
 
     def _elapsed(self) -> float:
         """Seconds since the last call; added to the run's total, over all its sessions."""
@@ -124,6 +136,7 @@ class Loop:
         first, end, on_device = waiting
         metrics: Any = jax.device_get(on_device)
         speed = (end - first) * self._tokens_per_step * int(self._alive.sum()) / self._elapsed()
+        self._trace(first, end - first, metrics)
         rows = []
         for index, step in enumerate(range(first + 1, end + 1)):
             for lane in np.flatnonzero(self._alive).tolist():
@@ -135,6 +148,25 @@ class Loop:
                     rows.append(self._row(lane, step, "train", values, round(speed, 1)))
         self._workdir.append_metrics(rows)
         self._watcher.on_step(end, metrics.loss[:, end - first - 1], speed)
+
+    def _trace(self, first: int, n_steps: int, metrics: Metrics) -> None:
+        """Keeps every step of the lanes that are alive, the one at which a lane diverges included."""
+        for lane in np.flatnonzero(self._alive).tolist():
+            diverged = np.flatnonzero(~np.isfinite(metrics.loss[lane, :n_steps]))
+            taken = int(diverged[0]) + 1 if len(diverged) else n_steps
+            self._steps.add(lane, first + taken, metrics.loss[lane, :taken], metrics.grad_norm[lane, :taken])
+
+    def _probe(self, state: Any, step: int) -> None:
+        """A row for each lane that is alive, of what is due at `step`."""
+        if not self._alive.any():
+            return
+        found = self._prober.measure(state, step)
+        alive = np.flatnonzero(self._alive).tolist()
+        if found.values:
+            self._elapsed()
+            self._workdir.append_metrics([self._row(lane, step, "probe", found.values[lane], None) for lane in alive])
+        if found.dead_RUF is not None:
+            self._workdir.append_traces([dead_row(self._names[lane], step, found.dead_RUF[lane]) for lane in alive])
 
     def _evaluate(self, state: Any, step: int) -> Float[np.ndarray, "R"]:
         loss = self._cohort.evaluate(state, self._feed.windows_NBL, self._feed.weights_NBL)

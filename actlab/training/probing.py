@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from actlab import activations
 from actlab.config import Config
@@ -18,6 +18,8 @@ from actlab.probes import activity, gradients
 from actlab.training import objectives
 from actlab.training.optimizer import Hyperparameters
 from actlab.training.step import TrainState, update
+
+MEANS = ("negative_fraction", "zero_fraction", "post_mean")
 
 
 def probe_step(
@@ -31,7 +33,7 @@ def probe_step(
     """Activity and gradients on a batch, under flat names: layer_0/negative_fraction, layer_0/attention/grad_norm.
 
     Gradients are those of the batch's mean loss, before clipping; an update is what AdamW would make of them now.
-    `loss`, `grad_norm`, `negative_fraction` and `post_mean` stand for the batch and the mean over layers.
+    `loss` and `grad_norm` are the whole batch's and model's, the names in MEANS are also there as means over layers.
     """
     spec = model.spec
 
@@ -52,16 +54,33 @@ def probe_step(
     return {
         "loss": loss,
         "grad_norm": gradients.norm(grads),
-        **{name: sum(layer[name] for layer in layers) / len(layers) for name in ("negative_fraction", "post_mean")},
+        **{name: sum(layer[name] for layer in layers) / len(layers) for name in MEANS},
         **{f"layer_{index}/{name}": value for index, layer in enumerate(layers) for name, value in layer.items()},
         **gradients.by_group(state.params, grads, updates),
     }
 
 
-def census_step(
-    model: Model, params: Any, windows: Int[Array, "B L1"], weights_BL: Float[Array, "B L"]
-) -> Int[Array, "layers F"]:
-    """On how many of a batch's weighted tokens each hidden unit fires; see activity.firings."""
+def census(
+    model: Model, params: Any, windows: Int[Array, "N B L1"], weights_NBL: Float[Array, "N B L"]
+) -> Bool[Array, "layers F"]:
+    """Which hidden units are dead (D4): fire on none of the weighted tokens; see activity.fires.
+
+    Looks at batch after batch until every unit has fired: only where units are dead are all tokens gone through.
+    """
+
+    def goes_on(carry: Any) -> Array:
+        index, fired_UF = carry
+        return (index < len(windows)) & ~fired_UF.all()
+
+    def look(carry: Any) -> Any:
+        index, fired_UF = carry
+        return index + 1, fired_UF | _fired(model, params, windows[index], weights_NBL[index])
+
+    none = jnp.zeros((model.spec.n_layers, model.spec.d_hidden), bool)
+    return ~jax.lax.while_loop(goes_on, look, (jnp.int32(0), none))[1]
+
+
+def _fired(model: Model, params: Any, windows: Array, weights_BL: Array) -> Array:
     _, hidden = model.apply(params, windows[:, :-1])
     activation, weights_T = activations.get(model.spec.activation), weights_BL.reshape(-1)
-    return jnp.stack([activity.firings(activation, units.theta, units.z_TF, weights_T) for units in hidden])
+    return jnp.stack([activity.fires(activation, units.theta, units.z_TF, weights_T) for units in hidden])

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 import os
 import pathlib
 import tempfile
@@ -15,9 +14,9 @@ from actlab import config as config_lib
 from actlab.config import Config
 from actlab.errors import UserError
 from actlab.training.files import write_atomically
+from actlab.training.rows import Row, RowFile
 
 TIME_FIELDS = ("tokens_per_second", "seconds")  # the only fields of a metrics row that differ between equal runs
-Row = dict[str, Any]
 
 
 class Workdir:
@@ -29,7 +28,8 @@ class Workdir:
         self.path = path
         self._writes = writes
         self._lock = filelock.FileLock(path / ".lock")
-        self._metrics: Any = None
+        self._metrics = RowFile(path / "metrics.jsonl", writes)
+        self._traces = RowFile(path / "traces.jsonl", writes)
 
     def check(self, config: Config) -> None:
         """Looks whether a run could use the folder, before work is spent on its data; writes nothing.
@@ -65,8 +65,8 @@ class Workdir:
 
     def close(self) -> None:
         """Flushes metrics and lets other processes in."""
-        if self._metrics:
-            self._metrics.close()
+        self._metrics.close()
+        self._traces.close()
         self._lock.release()
 
     def is_in_use(self) -> bool:
@@ -103,34 +103,33 @@ class Workdir:
             write_atomically(self.path / "manifest.json", json.dumps(manifest, indent=2) + "\n")
 
     def metrics(self) -> list[Row]:
-        """All complete rows of metrics.jsonl; a last line cut short by a kill is left out."""
-        path = self.path / "metrics.jsonl"
-        lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
-        return [json.loads(line) for line in lines if line.endswith(b"\n")]
+        """All complete rows of metrics.jsonl."""
+        return self._metrics.read()
 
-    def begin_metrics(self, step: int, names: Collection[str]) -> list[Row]:
-        """Drops the runs' rows after `step`, which a resume writes again, and opens the file; returns those kept.
+    def traces(self) -> list[Row]:
+        """All complete rows of traces.jsonl; traces.py reads them."""
+        return self._traces.read()
+
+    def begin(self, step: int, names: Collection[str]) -> list[Row]:
+        """Drops the runs' rows after `step`, which a resume writes again; returns the metrics that are kept.
 
         At step 0 none is kept: its evaluation is done again too.
         """
-        kept = [row for row in self.metrics() if row["run"] not in names or (step and row["step"] <= step)]
-        if self._metrics:
-            self._metrics.close()
-        if self._writes:
-            write_atomically(self.path / "metrics.jsonl", "".join(_line(row) for row in kept))
-            self._metrics = (self.path / "metrics.jsonl").open("a")
-        return [row for row in kept if row["run"] in names]
+        self._traces.begin(step, names)
+        return self._metrics.begin(step, names)
 
     def append_metrics(self, rows: Iterable[Row]) -> None:
-        """Appends rows; a number that is not finite becomes null, which JSON can hold."""
-        if self._writes:
-            self._metrics.writelines(_line(row) for row in rows)
-            self._metrics.flush()
+        """Appends rows to metrics.jsonl; a number that is not finite becomes null, which JSON can hold."""
+        self._metrics.append(rows)
 
-    def sync_metrics(self) -> None:
+    def append_traces(self, rows: Iterable[Row]) -> None:
+        """Appends rows to traces.jsonl."""
+        self._traces.append(rows)
+
+    def sync(self) -> None:
         """Forces the rows to disk: before a checkpoint of their step is, lest a resume lack them."""
-        if self._writes:
-            os.fsync(self._metrics.fileno())
+        self._metrics.sync()
+        self._traces.sync()
 
     def results(self) -> list[dict[str, str]]:
         """The rows of results.csv; empty where there is none."""
@@ -147,10 +146,3 @@ class Workdir:
             writer.writerows(rows)
             buffer.seek(0)
             write_atomically(self.path / "results.csv", buffer.read())
-
-
-def _line(row: Row) -> str:
-    finite = {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()
-    }
-    return json.dumps(finite) + "\n"

@@ -2,14 +2,23 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from actlab.config import Config
 from actlab.models import Costs
-from actlab.training.records import Row
+from actlab.probes import gradients
+from actlab.training.prober import COLUMNS
+from actlab.training.rows import Row
+from actlab.training.traces import Steps
 
 
-def result_row(config: Config, name: str, metrics: Sequence[Row], costs: Costs, floor: float | None, step: int) -> Row:
-    """Axes, losses in nats per token, status (finished, diverged or stopped) and cost of a run that is at `step`."""
+def result_row(
+    config: Config, name: str, metrics: Sequence[Row], steps_taken: Steps, costs: Costs, floor: float | None, step: int
+) -> Row:
+    """Axes, losses in nats per token, status (finished, diverged or stopped), cost and probes of a run at `step`.
+
+    Probes are means over layers at the last one there was, NaN where there was none.
+    """
     mine = [row for row in metrics if row["run"] == name]
     losses = [(row["loss"], row["step"]) for row in mine if row["split"] == "validation" and row["loss"] is not None]
     best_loss, best_step = min(losses, default=(math.nan, 0))
@@ -35,4 +44,12 @@ def result_row(config: Config, name: str, metrics: Sequence[Row], costs: Costs, 
         "parameters": costs.parameters,
         "non_embedding_parameters": costs.non_embedding,
         "flops_per_token": costs.flops_per_token,
+        **{column: _last(mine, column) for column in COLUMNS},
+        **gradients.summary(*steps_taken),
     }
+
+
+def _last(rows: Sequence[Row], column: str) -> Any:
+    """The last probe's value; a value that was not finite is null in a row."""
+    found = [row[column] for row in rows if row["split"] == "probe" and row.get(column) is not None]
+    return found[-1] if found else math.nan

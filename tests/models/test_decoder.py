@@ -190,7 +190,7 @@ def test_the_paper_preset_has_about_30_million_parameters_and_char_10_7(tiny):
     assert sizes["paper"][0] == pytest.approx(30e6, rel=0.01)
 
 
-def test_unused_statistics_cost_nothing(tiny, monkeypatch):
+def test_hidden_units_that_nobody_uses_cost_nothing(tiny):
     model = models.build(tiny.model)
     params = model.init(jax.random.key(0))
     tokens = jnp.zeros((4, 8), int)
@@ -198,33 +198,39 @@ def test_unused_statistics_cost_nothing(tiny, monkeypatch):
     def flops(function):
         return jax.jit(function).lower(params, tokens).compile().cost_analysis()["flops"]
 
-    quiet = flops(lambda p, t: model.apply(p, t)[0])
-    loud = flops(lambda p, t: model.apply(p, t))
-    monkeypatch.setattr(layers, "_hidden_statistics", lambda pre_TF, post_TF: {})
-    assert flops(lambda p, t: model.apply(p, t)[0]) == quiet < loud
+    def loud(params, tokens):
+        logits, hidden = model.apply(params, tokens)
+        return logits, [units.z_TF.mean() + units.a_TF.mean() for units in hidden]
+
+    spec = model.spec
+    terms = 2 * 2 * tokens.size * spec.d_hidden  # two means in two layers
+    assert flops(loud) - flops(lambda p, t: model.apply(p, t)[0]) == pytest.approx(terms, rel=0.1)
 
 
-def test_statistics_are_those_of_the_hidden_units(tiny):
+def test_hidden_units_are_those_of_the_feed_forward(tiny):
     model, params, tokens = build(tiny, {"model.activation": "relu"})
-    _, stats = model.apply(params, tokens)
-    assert len(stats) == 2
+    _, hidden = model.apply(params, tokens)
+    assert len(hidden) == 2
     first = params["block_0"]
     x = params["token_embedding"]["embedding"][tokens] + params["position_embedding"]["embedding"][None]
     spec = model.spec
     flat = x.reshape(-1, 16)
     norm = lambda name, value: layers.norm(spec, name).apply({"params": first[name]}, value)  # noqa: E731
     attended, _ = layers.Attention(spec).apply({"params": first["attention"]}, norm("attention_norm", flat), 8)
-    hidden = norm("feed_forward_norm", flat + attended) @ first["feed_forward"]["up"]["kernel"]
-    post = np.maximum(hidden, 0)
-    expected = {
-        "pre_mean": hidden.mean(),
-        "pre_rms": np.sqrt((hidden**2).mean()),
-        "negative_fraction": (hidden < 0).mean(),
-        "post_mean": post.mean(),
-        "post_rms": np.sqrt((post**2).mean()),
-    }
-    for name, value in expected.items():
-        assert stats[0][name] == pytest.approx(float(value), rel=1e-3, abs=1e-4), name
+    z = norm("feed_forward_norm", flat + attended) @ first["feed_forward"]["up"]["kernel"]
+    np.testing.assert_allclose(hidden[0].z_TF, z, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(hidden[0].a_TF, np.maximum(z, 0), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("norm_position", ["pre", "post"])
+def test_a_shift_is_added_to_the_inputs_of_its_layers_units(tiny, norm_position):
+    model, params, tokens = build(tiny, {"model.activation": "swiglu", "model.norm_position": norm_position})
+    logits, hidden = model.apply(params, tokens)
+    shifts = (jnp.zeros_like(hidden[0].z_TF), 0.5 + jnp.zeros_like(hidden[1].z_TF))
+    shifted_logits, shifted = model.apply(params, tokens, shifts)
+    np.testing.assert_array_equal(shifted[0].z_TF, hidden[0].z_TF)
+    np.testing.assert_allclose(shifted[1].z_TF, hidden[1].z_TF + 0.5, rtol=1e-6)
+    assert not np.allclose(shifted_logits, logits)
 
 
 def test_bfloat16_compute_keeps_float32_parameters_and_logits(tiny):

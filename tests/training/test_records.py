@@ -27,22 +27,22 @@ def test_config_json_holds_every_field(workdir, tiny):
 
 
 def test_rows_after_the_step_of_a_resume_are_dropped_and_written_once(workdir):
-    workdir.begin_metrics(0, ["a"])
+    workdir.begin(0, ["a"])
     workdir.append_metrics([row(1), row(2), row(3)])
-    kept = workdir.begin_metrics(2, ["a"])
+    kept = workdir.begin(2, ["a"])
     assert [entry["step"] for entry in kept] == [1, 2]
     workdir.append_metrics([row(3)])
     assert [entry["step"] for entry in workdir.metrics()] == [1, 2, 3]
 
 
 def test_a_start_from_step_0_begins_an_empty_file(workdir):
-    workdir.begin_metrics(0, ["a"])
+    workdir.begin(0, ["a"])
     workdir.append_metrics([row(0)])
-    assert workdir.begin_metrics(0, ["a"]) == [] and workdir.metrics() == []
+    assert workdir.begin(0, ["a"]) == [] and workdir.metrics() == []
 
 
 def test_a_line_cut_short_by_a_kill_is_left_out(workdir):
-    workdir.begin_metrics(0, ["a"])
+    workdir.begin(0, ["a"])
     workdir.append_metrics([row(1)])
     with (workdir.path / "metrics.jsonl").open("a") as file:
         file.write('{"run": "a", "st')
@@ -50,7 +50,7 @@ def test_a_line_cut_short_by_a_kill_is_left_out(workdir):
 
 
 def test_a_loss_that_is_not_finite_is_null_in_valid_json(workdir):
-    workdir.begin_metrics(0, ["a"])
+    workdir.begin(0, ["a"])
     workdir.append_metrics([row(1, float("nan")), row(2, float("inf"))])
     for line in (workdir.path / "metrics.jsonl").read_text().splitlines():
         assert json.loads(line, parse_constant=lambda name: pytest.fail(name))["loss"] is None
