@@ -88,6 +88,9 @@ class TrainConfig:
     census_every: int = field(
         1000, "dead units over the whole validation set, in the probe row; 0 is never", unit="steps", low=0
     )
+    curvature_every: int = field(
+        0, "top Hessian eigenvalues on a validation batch; costs some 150 steps, 0 is never", unit="steps", low=0
+    )
     keep_checkpoints: int = field(2, "newest ones kept, beside the best", unit="checkpoints", low=2)
     dtype: Literal["float32", "bfloat16"] = field("float32", "of matrix products; softmax, norms and loss stay float32")
 

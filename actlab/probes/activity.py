@@ -20,6 +20,7 @@ units without any gradient count where most of the layer has none.
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -115,7 +116,7 @@ def cett_sparsity(
     def goes(k_T: Array) -> Array:
         return size_TF <= jnp.take_along_axis(sorted_TF, k_T[:, None], axis=1)
 
-    def halve(_: int, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halve(_: Any, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
         low_T, high_T = bounds
         middle_T = (low_T + high_T) // 2
         removed_TD = jnp.where(goes(middle_T), a_TF, 0) @ down_FD

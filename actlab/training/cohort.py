@@ -58,6 +58,7 @@ class Cohort:
         self._evaluate = jax.jit(_evaluate_lanes(model, over_lanes), out_shardings=whole)
         # Programs of their own, compiled when first called: what is not probed costs nothing, in training or elsewhere.
         self._probe = jax.jit(_probe_lanes(model, config, over_lanes), out_shardings=whole)
+        self._curvature = jax.jit(_curvature_lanes(model, over_lanes), out_shardings=whole)
         self._census = jax.jit(_census_lanes(model, over_lanes), out_shardings=whole)
 
     def init(self) -> steps.TrainState:
@@ -112,7 +113,14 @@ class Cohort:
     ) -> dict[str, Float[np.ndarray, "R"]]:
         """Activity and gradients of each lane on one batch; see probing.probe_step."""
         on_device = jax.device_put((windows_BL, weights_BL), layout.validation_batch(self.mesh))
-        return jax.device_get(self._probe(state, self._hyper, *on_device))
+        return jax.device_get(self._probe(state, self._hyper, *on_device, self._scalar(1)))
+
+    def curvature(
+        self, state: steps.TrainState, windows_BL: Int32[np.ndarray, "B L1"], weights_BL: Float32[np.ndarray, "B L"]
+    ) -> dict[str, Float[np.ndarray, "R"]]:
+        """Top eigenvalues of each lane on one batch; see probing.curvature_step."""
+        on_device = jax.device_put((windows_BL, weights_BL), layout.validation_batch(self.mesh))
+        return jax.device_get(self._curvature(state.params, *on_device, self._scalar(1)))
 
     def census(
         self,
@@ -190,13 +198,32 @@ def _evaluate_lanes(model: Model, over_lanes: Callable[..., Any]) -> Callable[..
 
 
 def _probe_lanes(model: Model, config: Config, over_lanes: Callable[..., Any]) -> Callable[..., Any]:
-    def probe(state: Any, hyper: Any, windows_BL: Any, weights_BL: Any) -> Any:
+    def probe(state: Any, hyper: Any, windows_BL: Any, weights_BL: Any, once: Int[Array, ""]) -> Any:
         def probe_lane(state: Any, hyper: Any) -> Any:
-            return probing.probe_step(model, config, hyper, state, windows_BL, weights_BL)
+            return _alike(once, lambda: probing.probe_step(model, config, hyper, state, windows_BL, weights_BL))
 
         return over_lanes(probe_lane)(state, hyper)
 
     return probe
+
+
+def _curvature_lanes(model: Model, over_lanes: Callable[..., Any]) -> Callable[..., Any]:
+    def curvature(params: Any, windows_BL: Any, weights_BL: Any, once: Int[Array, ""]) -> Any:
+        def curvature_lane(params: Any) -> Any:
+            return _alike(once, lambda: probing.curvature_step(model, params, windows_BL, weights_BL))
+
+        return over_lanes(curvature_lane)(params)
+
+    return curvature
+
+
+def _alike(once: Int[Array, ""], function: Callable[[], Any]) -> Any:
+    """function(), to the bit the same for any number of lanes, in a loop of `once` = 1 turns.
+
+    XLA dissolves a map over one lane and then splits its sums among threads; a loop whose bound it does not know stays.
+    """
+    empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(function))
+    return jax.lax.fori_loop(0, once, lambda *_: function(), empty)
 
 
 def _census_lanes(model: Model, over_lanes: Callable[..., Any]) -> Callable[..., Any]:

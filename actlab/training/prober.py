@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float32, Int32
+from jaxtyping import Bool, Float, Float32, Int32
 
 from actlab import activations
 from actlab.config import Config, TrainConfig
@@ -22,7 +22,7 @@ class Found(NamedTuple):
 
 def spans(train: TrainConfig) -> tuple[int, ...]:
     """At whose multiples something is probed."""
-    return tuple(every for every in (train.probe_every, train.census_every) if every)
+    return tuple(every for every in (train.probe_every, train.census_every, train.curvature_every) if every)
 
 
 def is_due(train: TrainConfig, every: int, step: int) -> bool:
@@ -47,26 +47,26 @@ class Prober:
 
     def measure(self, state: Any, step: int) -> Found:
         """Runs what is due at `step`."""
-        values: list[dict[str, float]] = []
+        found: list[dict[str, Float[np.ndarray, R]]] = []
+        first_batch = (state, self._windows_NBL[0], self._weights_NBL[0])
         if is_due(self._train, self._train.probe_every, step):
-            found = self._cohort.probe(state, self._windows_NBL[0], self._weights_NBL[0])
-            values = [{name: float(array[lane]) for name, array in found.items()} for lane in self._lanes()]
+            found.append(self._cohort.probe(*first_batch))
+        if is_due(self._train, self._train.curvature_every, step):
+            found.append(self._cohort.curvature(*first_batch))
         dead_RUF = None
         if self._counts_dead and is_due(self._train, self._train.census_every, step):
             dead_RUF = self._cohort.census(state, self._windows_NBL, self._weights_NBL)
-            counted = [self._counted(dead_RUF[lane]) for lane in self._lanes()]
-            values = [{**one, **more} for one, more in zip(values or [{}] * len(counted), counted, strict=True)]
-        return Found(values, dead_RUF)
+            found.append(self._counted(dead_RUF))
+        columns = {name: array for part in found for name, array in part.items()}
+        lanes = range(self._cohort.n_lanes) if found else ()
+        return Found([{name: float(array[lane]) for name, array in columns.items()} for lane in lanes], dead_RUF)
 
-    def _lanes(self) -> range:
-        return range(self._cohort.n_lanes)
-
-    def _counted(self, dead_UF: Bool[np.ndarray, "layers F"]) -> dict[str, float]:
+    def _counted(self, dead_RUF: Bool[np.ndarray, "R layers F"]) -> dict[str, Float[np.ndarray, "R"]]:
         """Shares of dead units, and how often a unit may fire that did not on the tokens looked at."""
-        shares = dead_UF.mean(axis=1).tolist()
+        shares_RU = dead_RUF.mean(axis=2)
         n_tokens = int(self._weights_NBL.sum(dtype=np.float64))
         return {
-            "dead_fraction": float(np.mean(shares)),
-            "dead_rate_bound": firing_rate_bound(0, n_tokens),
-            **{f"layer_{index}/dead_fraction": share for index, share in enumerate(shares)},
+            "dead_fraction": shares_RU.mean(axis=1),
+            "dead_rate_bound": np.full(len(shares_RU), firing_rate_bound(0, n_tokens)),
+            **{f"layer_{index}/dead_fraction": shares_R for index, shares_R in enumerate(shares_RU.T)},
         }

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 from actlab import activations
 from actlab.config import Config
 from actlab.models import Model
-from actlab.probes import activity, gradients
+from actlab.probes import activity, curvature, gradients
 from actlab.training import objectives
 from actlab.training.optimizer import Hyperparameters
 from actlab.training.step import TrainState, update
@@ -39,8 +39,7 @@ def probe_step(
 
     def objective(params: Any, shifts: Any) -> tuple[Array, Any]:
         logits_BLV, hidden = model.apply(params, windows[:, :-1], shifts)
-        losses_BL = objectives.cross_entropy(logits_BLV, windows[:, 1:])
-        return (losses_BL * weights_BL).sum() / weights_BL.sum(), hidden
+        return _mean_loss(logits_BLV, windows, weights_BL), hidden
 
     zeros_TF = jnp.zeros((weights_BL.size, spec.d_hidden), spec.dtype)
     gradient = jax.value_and_grad(objective, argnums=(0, 1), has_aux=True)
@@ -58,6 +57,33 @@ def probe_step(
         **{f"layer_{index}/{name}": value for index, layer in enumerate(layers) for name, value in layer.items()},
         **gradients.by_group(state.params, grads, updates),
     }
+
+
+def curvature_step(
+    model: Model, params: Any, windows: Int[Array, "B L1"], weights_BL: Float[Array, "B L"]
+) -> dict[str, Float[Array, ""]]:
+    """Largest eigenvalue of the Hessian and of the Gauss-Newton matrix of a batch's mean loss; see curvature.Top."""
+
+    def outputs(params: Any) -> Array:
+        return model.apply(params, windows[:, :-1])[0]
+
+    def loss(logits_BLV: Array) -> Array:
+        return _mean_loss(logits_BLV, windows, weights_BL)
+
+    size = sum(leaf.size for leaf in jax.tree.leaves(params))
+    products = {
+        "hessian": curvature.hessian_product(lambda params: loss(outputs(params)), params),
+        "gauss_newton": curvature.gauss_newton_product(outputs, loss, params),
+    }
+    tops = {name: curvature.top_eigenvalue(product, size) for name, product in products.items()}
+    return {
+        **{f"{name}_top": top.value for name, top in tops.items()},
+        **{f"{name}_residual": top.residual for name, top in tops.items()},
+    }
+
+
+def _mean_loss(logits_BLV: Array, windows: Array, weights_BL: Array) -> Array:
+    return (objectives.cross_entropy(logits_BLV, windows[:, 1:]) * weights_BL).sum() / weights_BL.sum()
 
 
 def census(

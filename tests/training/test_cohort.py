@@ -103,3 +103,28 @@ def test_training_compiled_ahead_is_the_same(tiny):
     _, metrics = cohort.train(cohort.init(), windows, 3)
     _, losses = trained(tiny, LANES[:1], calls=(3,))
     np.testing.assert_array_equal(metrics.loss, losses)
+
+
+def test_what_is_not_probed_costs_training_nothing(tiny):
+    changes = ({}, {"train.probe_every": 1, "train.census_every": 1})
+    off, on = (Cohort(models.build(tiny.model), replace(tiny, **change), LANES[:1]).compile() for change in changes)
+    assert off.cost_analysis() == on.cost_analysis()
+    assert off.memory_analysis().temp_size_in_bytes == on.memory_analysis().temp_size_in_bytes
+
+
+@pytest.mark.parametrize("over", ["map", "vmap"])
+def test_probes_of_each_lane_are_those_of_the_solo_run(tiny, over):
+    windows, weights = windows_of(LANES[:1], 2)[0], np.ones((2, 4, 8), np.float32)
+
+    def probed(lanes):
+        cohort = Cohort(models.build(tiny.model), replace(tiny, **{"devices.lanes_by": over}), lanes)
+        state = cohort.init()
+        return cohort.probe(state, windows[0], weights[0]), cohort.census(state, windows, weights)
+
+    found, dead = probed(LANES)
+    for index, lane in enumerate(LANES):
+        solo, solo_dead = probed([lane])
+        assert found.keys() == solo.keys()
+        for name, values in found.items():
+            np.testing.assert_allclose(values[index], solo[name][0], rtol=0 if over == "map" else 1e-3, err_msg=name)
+        np.testing.assert_array_equal(dead[index], solo_dead[0])
