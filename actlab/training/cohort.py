@@ -198,32 +198,38 @@ def _evaluate_lanes(model: Model, over_lanes: Callable[..., Any]) -> Callable[..
 
 
 def _probe_lanes(model: Model, config: Config, over_lanes: Callable[..., Any]) -> Callable[..., Any]:
-    def probe(state: Any, hyper: Any, windows_BL: Any, weights_BL: Any, once: Int[Array, ""]) -> Any:
-        def probe_lane(state: Any, hyper: Any) -> Any:
-            return _alike(once, lambda: probing.probe_step(model, config, hyper, state, windows_BL, weights_BL))
+    step = _alike(functools.partial(probing.probe_step, model, config))
 
-        return over_lanes(probe_lane)(state, hyper)
+    def probe(state: Any, hyper: Any, windows_BL: Any, weights_BL: Any, once: Int[Array, ""]) -> Any:
+        return over_lanes(lambda state, hyper: step(once, hyper, state, windows_BL, weights_BL))(state, hyper)
 
     return probe
 
 
 def _curvature_lanes(model: Model, over_lanes: Callable[..., Any]) -> Callable[..., Any]:
-    def curvature(params: Any, windows_BL: Any, weights_BL: Any, once: Int[Array, ""]) -> Any:
-        def curvature_lane(params: Any) -> Any:
-            return _alike(once, lambda: probing.curvature_step(model, params, windows_BL, weights_BL))
+    step = _alike(functools.partial(probing.curvature_step, model))
 
-        return over_lanes(curvature_lane)(params)
+    def curvature(params: Any, windows_BL: Any, weights_BL: Any, once: Int[Array, ""]) -> Any:
+        return over_lanes(lambda params: step(once, params, windows_BL, weights_BL))(params)
 
     return curvature
 
 
-def _alike(once: Int[Array, ""], function: Callable[[], Any]) -> Any:
-    """function(), to the bit the same for any number of lanes, in a loop of `once` = 1 turns.
+def _alike(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, to the bit the same for any number of mapped lanes, in a loop of `once` = 1 turns.
 
-    XLA dissolves a map over one lane and then splits its sums among threads; a loop whose bound it does not know stays.
+    XLA dissolves a map over one lane and then splits sums among threads, which it does not within a loop. It cannot
+    know this loop's bound, nor, for the barrier, that a turn's inputs do not depend on its number.
     """
-    empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(function))
-    return jax.lax.fori_loop(0, once, lambda *_: function(), empty)
+
+    def in_a_loop(once: Int[Array, ""], *inputs: Any) -> Any:
+        def turn(number: Any, _: Any) -> Any:
+            return function(*jax.lax.optimization_barrier((number, inputs))[1])
+
+        empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(function, *inputs))
+        return jax.lax.fori_loop(0, once, turn, empty)
+
+    return in_a_loop
 
 
 def _census_lanes(model: Model, over_lanes: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from actlab.config import replace
+from actlab.training.cohort import Cohort
 from actlab.training.prober import Prober, is_due
 
 
-class Made:
+class Made(Cohort):
     """Two lanes, two layers of three units."""
 
-    n_lanes = 2
+    def __init__(self):
+        self.n_lanes = 2
 
     def probe(self, state, windows_BL, weights_BL):
         assert windows_BL.shape == (4, 9)
