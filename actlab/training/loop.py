@@ -149,7 +149,7 @@ class Loop:
         self._workdir.append_metrics(rows)
         self._watcher.on_step(end, metrics.loss[:, end - first - 1], speed)
 
-    def _trace(self, first: int, n_steps: int, metrics: Metrics) -> None:
+    def _trace(self, first: int, n_steps: int, metrics: Any) -> None:
         """Keeps every step of the lanes that are alive, the one at which a lane diverges included."""
         for lane in np.flatnonzero(self._alive).tolist():
             diverged = np.flatnonzero(~np.isfinite(metrics.loss[lane, :n_steps]))
