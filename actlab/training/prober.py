@@ -47,7 +47,7 @@ class Prober:
 
     def measure(self, state: Any, step: int) -> Found:
         """Runs what is due at `step`."""
-        found: list[dict[str, Float[np.ndarray, R]]] = []
+        found: list[dict[str, Any]] = []
         first_batch = (state, self._windows_NBL[0], self._weights_NBL[0])
         if is_due(self._train, self._train.probe_every, step):
             found.append(self._cohort.probe(*first_batch))

@@ -53,7 +53,7 @@ def probe_step(
     return {
         "loss": loss,
         "grad_norm": gradients.norm(grads),
-        **{name: sum(layer[name] for layer in layers) / len(layers) for name in MEANS},
+        **{name: jnp.stack([layer[name] for layer in layers]).mean() for name in MEANS},
         **{f"layer_{index}/{name}": value for index, layer in enumerate(layers) for name, value in layer.items()},
         **gradients.by_group(state.params, grads, updates),
     }

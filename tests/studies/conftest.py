@@ -39,6 +39,8 @@ def small_sweep(texts) -> Config:
             "train.eval_every": 4,
             "train.eval_tokens": 300,
             "train.checkpoint_every": 4,
+            "train.probe_every": 0,
+            "train.census_every": 0,
             "sweep": {
                 "model.activation": ("relu", "tanh"),
                 "optimizer.learning_rate": (1e-3, 1e-2),

@@ -13,6 +13,7 @@ from actlab.config import replace
 from actlab.errors import UserError
 from actlab.studies import session, trained
 from actlab.training import cohort as cohorts
+from actlab.training import traces
 from actlab.training.records import TIME_FIELDS, Workdir
 
 
@@ -51,6 +52,15 @@ def test_a_sweep_leaves_a_row_per_run_in_the_order_of_its_axes(small_sweep, fini
     assert {name: float(row["final_loss"]) for name, row in rows.items()} == last
     seen = [(row["run"], row["split"], row["step"]) for row in metrics(finished)]
     assert len(seen) == len(set(seen)) == 8 * (6 + 4)
+
+
+def test_the_tail_of_gradient_norms_is_that_of_every_step(finished):
+    row, metric_rows = results(finished)["tanh-lr0.01-seed2"], metrics(finished)
+    _, grad_norm = traces.read_steps(Workdir(finished).traces(), "tanh-lr0.01-seed2")
+    logged = {one["step"]: one["grad_norm"] for one in metric_rows if one["run"] == row["run"] and "grad_norm" in one}
+    assert len(grad_norm) == 12 and all(grad_norm[step - 1] == value for step, value in logged.items())
+    assert float(row["grad_norm_p50"]) == np.quantile(grad_norm[9:], 0.5) and row["spikes"] == "0"
+    assert row["dead_fraction"] == "nan", "without probes"
 
 
 def test_within_a_seed_activations_share_what_they_start_from(small_sweep, finished):

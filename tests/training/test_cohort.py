@@ -122,9 +122,9 @@ def test_probes_of_each_lane_are_those_of_the_solo_run(tiny, over):
         return cohort.probe(state, windows[0], weights[0]), cohort.census(state, windows, weights)
 
     found, dead = probed(LANES)
-    for index, lane in enumerate(LANES):
-        solo, solo_dead = probed([lane])
-        assert found.keys() == solo.keys()
-        for name, values in found.items():
-            np.testing.assert_allclose(values[index], solo[name][0], rtol=0 if over == "map" else 1e-3, err_msg=name)
-        np.testing.assert_array_equal(dead[index], solo_dead[0])
+    solo, solo_dead = probed(LANES[1:2])
+    assert found.keys() == solo.keys()
+    for name, values in found.items():
+        np.testing.assert_allclose(values[1], solo[name][0], rtol=0 if over == "map" else 1e-3, err_msg=name)
+        assert name == "loss" or not np.array_equal(values[0], values[1]) or values[0] == 0, name
+    np.testing.assert_array_equal(dead[1], solo_dead[0])
