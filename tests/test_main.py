@@ -163,8 +163,12 @@ def test_a_run_prints_and_leaves_what_it_promises(finished):
     assert config["data"]["name"] == "story_grammar" and config["model"]["vocab_size"] == 320
     splits = [row["split"] for row in without_times(workdir / "metrics.jsonl")]
     assert splits.count("validation") == 7 and splits.count("train") == 150
-    last = without_times(workdir / "metrics.jsonl")[-1]
+    last = [row for row in without_times(workdir / "metrics.jsonl") if row["split"] == "validation"][-1]
+    probe = without_times(workdir / "metrics.jsonl")[-1]
     result = result_of(workdir)
+    assert (probe["split"], probe["step"], splits.count("probe")) == ("probe", 1500, 9)
+    for column in ("negative_fraction", "zero_fraction", "post_mean", "dead_fraction"):
+        assert float(result[column]) == probe[column]
     assert (result["status"], last["split"], float(result["final_loss"])) == ("finished", "validation", last["loss"])
     assert f"floor       {float(result['floor']):.4f} nats/token" in out
     assert f"{last['loss']:.4f} nats/token  ({last['loss'] - float(result['floor']):.4f} above the floor)" in out
