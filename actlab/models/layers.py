@@ -6,7 +6,7 @@ transposing copy fused with the recomputed activation (1.5 times slower in all).
 
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -50,13 +50,13 @@ def _project_backward(dtype: DTypeLike | None, saved: tuple[Array, Array], dy_TF
 project.defvjp(_project_forward, _project_backward)
 
 
-def dense(spec: Spec, features: int, name: str, std: float = INIT_STD, out_dtype: DTypeLike | None = None) -> nn.Dense:
+def dense(spec: Spec, features: int, name: str, std: float = INIT_STD) -> nn.Dense:
     """A projection of flat tokens: float32 parameters, N(0, std^2) weights, compute in the model's dtype."""
 
     def flat_dot(x: Array, kernel: Array, dimension_numbers: Any, precision: Any = None, **_: Any) -> Array:
         if dimension_numbers != (((1,), (0,)), ((), ())) or precision is not None:
             raise ValueError(f"project serves [T, D] @ [D, F] alone, not {dimension_numbers}, {precision}")
-        return project(x, kernel, out_dtype)
+        return project(x, kernel)
 
     return nn.Dense(
         features,
@@ -66,6 +66,33 @@ def dense(spec: Spec, features: int, name: str, std: float = INIT_STD, out_dtype
         dot_general=flat_dot,
         name=name,
     )
+
+
+class Readout(NamedTuple):
+    """The output projection in the compute dtype: a kernel, and a bias where the model has one."""
+
+    kernel_DV: Float[Array, "D V"]
+    bias_V: Float[Array, "V"] | None = None
+
+    def logits(self, x_TD: Float[Array, "T D"]) -> Float[Array, "T V"]:
+        """Logits in float32."""
+        logits_TV = project(x_TD, self.kernel_DV, jnp.float32)
+        return logits_TV if self.bias_V is None else logits_TV + self.bias_V.astype(jnp.float32)[None]
+
+
+class Output(nn.Module):
+    """Parameters of an output projection of its own."""
+
+    spec: Spec
+
+    @nn.compact
+    def __call__(self) -> Readout:
+        """The projection."""
+        spec = self.spec
+        shape = (spec.d_model, spec.vocab_size)
+        kernel_DV = self.param("kernel", nn.initializers.normal(INIT_STD), shape, jnp.float32).astype(spec.dtype)
+        bias = nn.initializers.zeros
+        return Readout(kernel_DV, self.param("bias", bias, shape[1:], jnp.float32) if spec.use_bias else None)
 
 
 def residual_std(spec: Spec) -> float:
