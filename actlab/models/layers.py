@@ -15,13 +15,12 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from actlab import activations
+from actlab.models.attention import attend
 from actlab.models.spec import Spec
 
 INIT_STD = 0.02  # GPT-2 (Radford et al. 2019, section 2.3)
 NORM_EPSILON = 1e-5
 ROTARY_BASE = 10_000.0  # Su et al. 2021, arXiv:2104.09864, section 3.2.2
-# Finite, so that a row without any allowed key gives no NaN; exp of it is exactly 0 in float32.
-MASKED = -1e30
 
 Stats = dict[str, Float[Array, ""]]
 KeyValue = tuple[Float[Array, "B M H K"], Float[Array, "B M H K"]]
@@ -43,8 +42,16 @@ def _project_backward(dtype: DTypeLike | None, saved: tuple[Array, Array], dy_TF
     x_TD, kernel_DF = saved
     dy_TF = dy_TF.astype(x_TD.dtype)
     dx_TD = dy_TF @ kernel_DF.T
-    x_TD, dy_TF = jax.lax.optimization_barrier((x_TD, dy_TF))
-    return dx_TD, x_TD.T @ dy_TF
+    if x_TD.shape[1] <= dy_TF.shape[1]:
+        x_TD, dy_TF = jax.lax.optimization_barrier((x_TD, dy_TF))
+        return dx_TD, x_TD.T @ dy_TF
+    return dx_TD, jax.lax.platform_dependent(x_TD, dy_TF, cpu=_tall_gradient_on_cpu, default=lambda x, dy: x.T @ dy)
+
+
+def _tall_gradient_on_cpu(x_TD: Array, dy_TF: Array) -> Array:
+    # A product over the first axis of both is twice as slow where the result is tall; a transposing copy is cheaper.
+    x_DT, dy_TF = jax.lax.optimization_barrier((x_TD.T, dy_TF))
+    return x_DT @ dy_TF
 
 
 project.defvjp(_project_forward, _project_backward)
@@ -113,11 +120,50 @@ def feed_forward_std(spec: Spec) -> tuple[float, float]:
     return 1 / math.sqrt(spec.d_model), gain / math.sqrt(spec.d_hidden * 2 * spec.n_layers)
 
 
-def norm(spec: Spec, name: str) -> nn.LayerNorm | nn.RMSNorm:
-    """LayerNorm or RMSNorm over features, in float32."""
-    if spec.norm == "rmsnorm":
-        return nn.RMSNorm(epsilon=NORM_EPSILON, dtype=jnp.float32, name=name)
-    return nn.LayerNorm(epsilon=NORM_EPSILON, dtype=jnp.float32, use_bias=spec.use_bias, name=name)
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def standardise(x_TD: Float[Array, "T D"], centred: bool) -> Float[Array, "T D"]:
+    """x / sqrt(mean(x^2) + 1e-5) over features, of x less its mean if `centred`."""
+    return _standardise_forward(x_TD, centred)[0]
+
+
+def _standardise_forward(x_TD: Array, centred: bool) -> tuple[Array, tuple[Array, Array]]:
+    if centred:
+        x_TD = x_TD - x_TD.mean(axis=1, keepdims=True)
+    inverse_T1 = jax.lax.rsqrt(jnp.square(x_TD).mean(axis=1, keepdims=True) + NORM_EPSILON)
+    y_TD = x_TD * inverse_T1
+    return y_TD, (y_TD, inverse_T1)
+
+
+def _standardise_backward(centred: bool, saved: tuple[Array, Array], dy_TD: Array) -> tuple[Array]:
+    y_TD, inverse_T1 = saved
+    dx_TD = dy_TD - y_TD * (dy_TD * y_TD).mean(axis=1, keepdims=True)
+    if centred:
+        dx_TD = dx_TD - dy_TD.mean(axis=1, keepdims=True)
+    return (inverse_T1 * dx_TD,)
+
+
+standardise.defvjp(_standardise_forward, _standardise_backward)
+
+
+class Norm(nn.Module):
+    """LayerNorm (Ba et al. 2016, arXiv:1607.06450) or RMSNorm (arXiv:1910.07467) over features, in float32."""
+
+    spec: Spec
+
+    @nn.compact
+    def __call__(self, x_TD: Float[Array, "T D"]) -> Float[Array, "T D"]:
+        """The features at mean 0 (LayerNorm) and mean square 1, times a scale, plus a bias where the model has them."""
+        shape, centred = x_TD.shape[1:], self.spec.norm == "layernorm"
+        x_TD = standardise(x_TD.astype(jnp.float32), centred)
+        x_TD = x_TD * self.param("scale", nn.initializers.ones, shape, jnp.float32)[None]
+        if self.spec.use_bias and centred:
+            x_TD = x_TD + self.param("bias", nn.initializers.zeros, shape, jnp.float32)[None]
+        return x_TD
+
+
+def norm(spec: Spec, name: str) -> Norm:
+    """The model's norm under a name."""
+    return Norm(spec, name=name)
 
 
 def rotate(x_BLHK: Float[Array, "B L H K"], positions_L: Int[Array, "L"]) -> Float[Array, "B L H K"]:
@@ -128,19 +174,6 @@ def rotate(x_BLHK: Float[Array, "B L H K"], positions_L: Int[Array, "L"]) -> Flo
     first, second = jnp.split(x_BLHK.astype(jnp.float32), 2, axis=-1)
     rotated = jnp.concatenate([first * cos_LHK - second * sin_LHK, second * cos_LHK + first * sin_LHK], axis=-1)
     return rotated.astype(x_BLHK.dtype)
-
-
-def attend(
-    q_BLHK: Float[Array, "B L H K"],
-    k_BMHK: Float[Array, "B M H K"],
-    v_BMHK: Float[Array, "B M H K"],
-    mask_LM: Array,
-) -> Float[Array, "B L H K"]:
-    """softmax(q k^T / sqrt(K)) v with the softmax in float32; mask_LM is True where a query may look."""
-    scores_BHLM = jnp.einsum("blhk,bmhk->bhlm", q_BLHK, k_BMHK, preferred_element_type=jnp.float32)
-    scores_BHLM = jnp.where(mask_LM, scores_BHLM / math.sqrt(q_BLHK.shape[-1]), MASKED)
-    weights_BHLM = jax.nn.softmax(scores_BHLM, axis=-1).astype(v_BMHK.dtype)
-    return jnp.einsum("bhlm,bmhk->blhk", weights_BHLM, v_BMHK)
 
 
 class Attention(nn.Module):
@@ -155,8 +188,9 @@ class Attention(nn.Module):
         """The sublayer's output for windows of `length` tokens, with the keys and values it attended to."""
         spec = self.spec
         head = spec.d_model // spec.n_heads
-        qkv = dense(spec, 3 * spec.d_model, "qkv")(x_TD).reshape(-1, length, 3, spec.n_heads, head)
-        q_BLHK, k_BLHK, v_BLHK = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
+        # Split, not indexed: the gradient is then one concatenation, not the sum of three arrays padded with zeros.
+        qkv = jnp.split(dense(spec, 3 * spec.d_model, "qkv")(x_TD), 3, axis=1)
+        q_BLHK, k_BLHK, v_BLHK = (x.reshape(-1, length, spec.n_heads, head) for x in qkv)
         positions_L = offset + jnp.arange(length)
         if spec.position == "rotary":
             q_BLHK, k_BLHK = rotate(q_BLHK, positions_L), rotate(k_BLHK, positions_L)

@@ -19,11 +19,16 @@ def next_token(
 ) -> Float[Array, ""]:
     """Sum over all targets of weight times loss, in nats; many logits are computed in chunks and never all held."""
     x_BLD, readout, _ = model.hidden(params, windows[:, :-1])
-    n_logits = weights_BL.size * readout.kernel_DV.shape[1]
-    n_chunks = min(weights_BL.shape[1], -(-n_logits // MOST_LOGITS))
+    n_chunks = chunks(*weights_BL.shape, readout.kernel_DV.shape[1])
     if n_chunks == 1:
         return weighted_sum(x_BLD, readout, windows[:, 1:], weights_BL)
     return chunked_sum(n_chunks, x_BLD, readout, windows[:, 1:], weights_BL)
+
+
+def chunks(n_rows: int, length: int, vocab_size: int) -> int:
+    """Into how many chunks the positions are cut: as few as MOST_LOGITS allows, of equal length where that is near."""
+    least = min(length, -(-n_rows * length * vocab_size // MOST_LOGITS))
+    return next((n for n in range(least, 2 * least) if length % n == 0), least)
 
 
 def weighted_sum(
