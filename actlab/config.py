@@ -80,7 +80,10 @@ class TrainConfig:
     eval_tokens: int = field(2**17, "validation tokens, whole documents; the same for all runs", unit="tokens", low=1)
     checkpoint_every: int = field(500, "a multiple of eval_every, so that the best is known", unit="steps", low=1)
     keep_checkpoints: int = field(2, "newest ones kept, beside the best", unit="checkpoints", low=2)
-    dtype: Literal["float32", "bfloat16"] = field("float32", "of matrix products; softmax, norms and loss stay float32")
+    dtype: Literal["float32", "tensorfloat32", "bfloat16"] = field(
+        "float32",
+        "of matrix products; softmax, norms and loss stay float32; tensorfloat32 lets a GPU round their inputs to 10 bits",
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,6 +3,7 @@
   python -m actlab.main --config=configs/tinystories_gelu.py:small
   python -m actlab.main --config=configs/tinystories_gelu.py --config.optimizer.learning_rate=3e-4 --workdir=runs/mine
   python -m actlab.main --config=configs/seed_study.py:small --dry_run
+  python -m actlab.main --config=configs/tinystories_gelu.py --profile=trace
 
 The same command again goes on where the last one stopped, or says that the work is done. Exit codes: 0 finished,
 2 the input must change (one sentence says how), 143 stopped by SIGTERM after saving.
@@ -23,6 +24,7 @@ from actlab.errors import UserError
 _CONFIG = config_flags.DEFINE_config_file("config", None, "Config file, with a preset after a colon.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run; by default runs/CONFIG-FINGERPRINT.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Prints the plan and trains nothing.")
+_PROFILE = flags.DEFINE_string("profile", None, "Folder for a trace of a few updates; prints the slowest operations.")
 
 
 def parse(argv: Sequence[str]) -> list[str]:
@@ -61,8 +63,10 @@ def main(arguments: list[str]) -> int:
     processes.join()
 
     workdir = pathlib.Path(_WORKDIR.value) if _WORKDIR.value else None
+    profile = pathlib.Path(_PROFILE.value) if _PROFILE.value else None
     # The fingerprint tells presets apart; their names would give one run two folders, since one is the default.
-    return session.run(config, pathlib.Path(path.partition(":")[0]).stem, workdir, sys.argv, _DRY_RUN.value)
+    label = pathlib.Path(path.partition(":")[0]).stem
+    return session.run(config, label, workdir, sys.argv, _DRY_RUN.value, profile)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,37 @@
 """Causal attention over whole windows: cuDNN's flash attention where there is one, else ours; and over a cache."""
 
 import math
+import re
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 # Finite, so that a row without any allowed key gives no NaN; exp of it is exactly 0 in float32.
 MASKED = -1e30
+
+
+def attend_causally(
+    q_BLHK: Float[Array, "B L H K"], k_BLHK: Float[Array, "B L H K"], v_BLHK: Float[Array, "B L H K"]
+) -> Float[Array, "B L H K"]:
+    """Attention of each position to itself and those before it."""
+    if flashes(q_BLHK.dtype, q_BLHK.shape[-1]):
+        return jax.nn.dot_product_attention(q_BLHK, k_BLHK, v_BLHK, is_causal=True, implementation="cudnn")
+    positions_L = jnp.arange(q_BLHK.shape[1])
+    return attend(q_BLHK, k_BLHK, v_BLHK, positions_L[None, :] <= positions_L[:, None])
+
+
+def flashes(dtype: DTypeLike, head: int) -> bool:
+    """Whether cuDNN's flash attention serves: 16-bit heads of a multiple of 8, up to 128, on CUDA from 8.0 (Ampere) on.
+
+    Elsewhere jax.nn.dot_product_attention is two products and a softmax too: on CPU it was no faster than ours.
+    """
+    if jax.default_backend() != "gpu" or jnp.dtype(dtype).itemsize != 2 or head % 8 or head > 128:
+        return False
+    capability = getattr(jax.local_devices()[0], "compute_capability", "")  # AMD's has letters, like gfx90a
+    return bool(re.fullmatch(r"\d+\.\d+", capability)) and float(capability) >= 8
 
 
 def attend(

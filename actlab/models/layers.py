@@ -15,7 +15,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from actlab import activations
-from actlab.models.attention import attend
+from actlab.models.attention import attend, attend_causally
 from actlab.models.spec import Spec
 
 INIT_STD = 0.02  # GPT-2 (Radford et al. 2019, section 2.3)
@@ -31,11 +31,15 @@ def project(
     x_TD: Float[Array, "T D"], kernel_DF: Float[Array, "D F"], dtype: DTypeLike | None = None
 ) -> Float[Array, "T F"]:
     """x @ kernel in `dtype` (x's own by default), whose weight gradient is a product of two materialised arrays."""
+    return _product(x_TD, kernel_DF, dtype)
+
+
+def _product(x_TD: Array, kernel_DF: Array, dtype: DTypeLike | None) -> Array:
     return jnp.matmul(x_TD, kernel_DF, preferred_element_type=dtype or x_TD.dtype)
 
 
 def _project_forward(x_TD: Array, kernel_DF: Array, dtype: DTypeLike | None) -> tuple[Array, tuple[Array, Array]]:
-    return project(x_TD, kernel_DF, dtype), (x_TD, kernel_DF)
+    return _product(x_TD, kernel_DF, dtype), (x_TD, kernel_DF)
 
 
 def _project_backward(dtype: DTypeLike | None, saved: tuple[Array, Array], dy_TF: Array) -> tuple[Array, Array]:
@@ -194,13 +198,15 @@ class Attention(nn.Module):
         positions_L = offset + jnp.arange(length)
         if spec.position == "rotary":
             q_BLHK, k_BLHK = rotate(q_BLHK, positions_L), rotate(k_BLHK, positions_L)
-        k_BMHK, v_BMHK = k_BLHK, v_BLHK
-        if cache is not None:
+        if cache is None:
+            out_BLHK, key_value = attend_causally(q_BLHK, k_BLHK, v_BLHK), (k_BLHK, v_BLHK)
+        else:
             write = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=offset, axis=1)
-            k_BMHK, v_BMHK = write(cache[0], k_BLHK), write(cache[1], v_BLHK)
-        mask_LM = jnp.arange(k_BMHK.shape[1])[None, :] <= positions_L[:, None]
-        out_TD = attend(q_BLHK, k_BMHK, v_BMHK, mask_LM).reshape(-1, spec.d_model)
-        return dense(spec, spec.d_model, "out", residual_std(spec))(out_TD), (k_BMHK, v_BMHK)
+            key_value = write(cache[0], k_BLHK), write(cache[1], v_BLHK)
+            mask_LM = jnp.arange(key_value[0].shape[1])[None, :] <= positions_L[:, None]
+            out_BLHK = attend(q_BLHK, *key_value, mask_LM)
+        out_TD = out_BLHK.reshape(-1, spec.d_model)
+        return dense(spec, spec.d_model, "out", residual_std(spec))(out_TD), key_value
 
 
 class FeedForward(nn.Module):
