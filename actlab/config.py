@@ -82,7 +82,7 @@ class TrainConfig:
     keep_checkpoints: int = field(2, "newest ones kept, beside the best", unit="checkpoints", low=2)
     dtype: Literal["float32", "tensorfloat32", "bfloat16"] = field(
         "float32",
-        "of matrix products; softmax, norms and loss stay float32; tensorfloat32 lets a GPU round their inputs to 10 bits",
+        "of matrix products; softmax, norms and loss stay float32; tensorfloat32 lets a GPU round inputs to 10 bits",
     )
 
 

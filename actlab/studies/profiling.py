@@ -50,7 +50,9 @@ def run(console: Console, setting: Setting, folder: pathlib.Path) -> None:
     with jax.profiler.trace(str(folder)):
         jax.block_until_ready(cohort.train(state, windows, n_steps))
     console.print(_table(operations(folder, names), n_steps))
-    console.print(f"profile     {n_steps} steps of {len(setting.names)} lane(s); trace in {folder}; nothing was trained")
+    console.print(
+        f"profile     {n_steps} steps of {len(setting.names)} lane(s); trace in {folder}; nothing was trained"
+    )
 
 
 def instructions(program: str) -> dict[str, str]:

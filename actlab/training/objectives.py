@@ -9,9 +9,9 @@ from jaxtyping import Array, Float, Int
 
 from actlab.models import Model, Readout
 
-# Most logits held at once, 210 MB in float32. Fewer save little beside what the rest of a step holds, and every chunk
+# Most logits held at once, 67 MB in float32. Fewer save little beside what the rest of a step holds, and every chunk
 # pays for adding up a gradient as large as the output matrix.
-MOST_LOGITS = 50 * 2**20
+MOST_LOGITS = 16 * 2**20
 
 
 def next_token(

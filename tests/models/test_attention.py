@@ -16,7 +16,9 @@ def qkv(dtype=jnp.float32, length=8, head=16):
 
 
 def gradients(attend, q, k, v, weigh):
-    return jax.grad(lambda *qkv: (attend(*qkv).astype(jnp.float32) * weigh.astype(jnp.float32)).sum(), (0, 1, 2))(q, k, v)
+    return jax.grad(lambda *qkv: (attend(*qkv).astype(jnp.float32) * weigh.astype(jnp.float32)).sum(), (0, 1, 2))(
+        q, k, v
+    )
 
 
 def test_causal_attention_is_its_formula():

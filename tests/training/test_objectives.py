@@ -65,12 +65,14 @@ def both(n_chunks, arguments):
 def test_chunks_change_neither_the_sum_nor_its_gradients(n_chunks, bias):
     whole, chunked = both(n_chunks, inputs(bias=bias))
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=2e-5, atol=2e-5), chunked, whole)
-    np.testing.assert_allclose(chunked_sum(n_chunks, *inputs(bias=bias)), weighted_sum(*inputs(bias=bias)), rtol=1e-5)
+    primal = chunked_sum(n_chunks, *inputs(bias=bias))
+    np.testing.assert_allclose(primal, weighted_sum(*inputs(bias=bias)), rtol=1e-4, atol=1e-5)
 
 
 def test_chunks_in_bfloat16_keep_dtypes_and_add_up_in_float32():
     whole, chunked = both(4, inputs(jnp.bfloat16))
-    assert jax.tree.map(jnp.dtype, chunked) == jax.tree.map(jnp.dtype, whole)
+    dtypes = lambda tree: [leaf.dtype for leaf in jax.tree.leaves(tree)]  # noqa: E731
+    assert dtypes(chunked) == dtypes(whole)
     assert chunked[0].dtype == jnp.float32 and chunked[1][0].dtype == jnp.bfloat16
     close = lambda a, b: np.testing.assert_allclose(np.float32(a), np.float32(b), rtol=0.03, atol=0.03)  # noqa: E731
     jax.tree.map(close, chunked, whole)
@@ -97,9 +99,9 @@ def test_a_hessian_vector_product_goes_through_chunks():
 
 def test_few_logits_are_whole_and_many_are_cut_into_equal_chunks():
     assert objectives.chunks(16, 128, 256) == 1
-    assert objectives.chunks(64, 128, 50_304) == 8
-    assert objectives.chunks(64, 132, 50_304) == 11, "not 9, which would be uneven"
-    assert objectives.chunks(64, 127, 50_304) == 8, "a prime length is cut unevenly"
+    assert objectives.chunks(64, 128, 50_304) == 32
+    assert objectives.chunks(64, 150, 50_304) == 30, "not 29, which would be uneven"
+    assert objectives.chunks(64, 127, 50_304) == 25, "a prime length is cut unevenly"
     assert objectives.chunks(4096, 2, 50_304) == 2, "never finer than a position"
 
 
@@ -123,13 +125,13 @@ def test_training_and_evaluation_are_the_same_in_chunks(tiny, monkeypatch, chang
 def test_no_array_of_a_chunked_step_has_all_logits(tiny, monkeypatch):
     model = models.build(replace(tiny, **{"model.vocab_size": 1000}).model)
     params = jax.eval_shape(model.init, jax.random.key(0))
-    windows, weights = jax.ShapeDtypeStruct((4, 9), jnp.int32), jax.ShapeDtypeStruct((4, 8), jnp.float32)
+    windows, weights = jax.ShapeDtypeStruct((32, 9), jnp.int32), jax.ShapeDtypeStruct((32, 8), jnp.float32)
 
     def size():
         step = jax.grad(lambda p, w, v: steps.eval_step(model, p, w, v))
         return jax.jit(step).lower(params, windows, weights).compile().memory_analysis().temp_size_in_bytes
 
     whole = size()
-    monkeypatch.setattr(objectives, "MOST_LOGITS", 4 * 1000)
-    logits = 4 * 8 * 1000 * 4
+    monkeypatch.setattr(objectives, "MOST_LOGITS", 32 * 1000)
+    logits = 32 * 8 * 1000 * 4
     assert whole - size() > logits / 2
