@@ -30,7 +30,8 @@ def _trainer(shape: Any, *, compiled: bool) -> Callable[[], float]:
         use_cache=False,
     )
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = transformers.GPT2LMHeadModel(config).to(device)
+    model: Any = transformers.GPT2LMHeadModel(config)
+    model = model.to(device)
     forward = torch.compile(model) if compiled else model
     parameters = list(model.parameters())
     groups = [

@@ -87,7 +87,7 @@ class Readout(NamedTuple):
 
     def logits(self, x_TD: Float[Array, "T D"]) -> Float[Array, "T V"]:
         """Logits in float32."""
-        logits_TV = project(x_TD, self.kernel_DV, jnp.float32)
+        logits_TV: Any = project(x_TD, self.kernel_DV, jnp.float32)
         return logits_TV if self.bias_V is None else logits_TV + self.bias_V.astype(jnp.float32)[None]
 
 

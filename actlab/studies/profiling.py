@@ -72,7 +72,7 @@ def operations(folder: pathlib.Path, names: dict[str, str]) -> list[Operation]:
     """
     newest = max(folder.rglob("*.xplane.pb"), key=lambda path: path.stat().st_mtime)
     calls: collections.Counter[str] = collections.Counter()
-    nanoseconds: collections.Counter[str] = collections.Counter()
+    nanoseconds: dict[str, float] = collections.defaultdict(float)
     for plane in jax.profiler.ProfileData.from_file(str(newest)).planes:
         for line in plane.lines:
             # Only what XLA runs has the name of an instruction.
@@ -82,7 +82,8 @@ def operations(folder: pathlib.Path, names: dict[str, str]) -> list[Operation]:
                 place = names.get(name) or re.sub(r"[.\d]+$", "", name)
                 calls[place] += 1
                 nanoseconds[place] += own
-    return [Operation(place, calls[place], own / 1e6) for place, own in nanoseconds.most_common()]
+    slowest = sorted(nanoseconds.items(), key=lambda item: -item[1])
+    return [Operation(place, calls[place], own / 1e6) for place, own in slowest]
 
 
 def _own_times(events: list[tuple[float, float, str]]) -> list[tuple[str, float]]:

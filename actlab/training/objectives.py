@@ -19,7 +19,8 @@ def next_token(
 ) -> Float[Array, ""]:
     """Sum over all targets of weight times loss, in nats; many logits are computed in chunks and never all held."""
     x_BLD, readout, _ = model.hidden(params, windows[:, :-1])
-    n_chunks = chunks(*weights_BL.shape, readout.kernel_DV.shape[1])
+    n_rows, length = weights_BL.shape
+    n_chunks = chunks(n_rows, length, readout.kernel_DV.shape[1])
     if n_chunks == 1:
         return weighted_sum(x_BLD, readout, windows[:, 1:], weights_BL)
     return chunked_sum(n_chunks, x_BLD, readout, windows[:, 1:], weights_BL)
