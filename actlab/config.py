@@ -92,7 +92,10 @@ class TrainConfig:
         0, "top Hessian eigenvalues on a validation batch; costs some 150 steps, 0 is never", unit="steps", low=0
     )
     keep_checkpoints: int = field(2, "newest ones kept, beside the best", unit="checkpoints", low=2)
-    dtype: Literal["float32", "bfloat16"] = field("float32", "of matrix products; softmax, norms and loss stay float32")
+    dtype: Literal["float32", "tensorfloat32", "bfloat16"] = field(
+        "float32",
+        "of matrix products; softmax, norms and loss stay float32; tensorfloat32 lets a GPU round inputs to 10 bits",
+    )
 
 
 @dataclasses.dataclass(frozen=True)

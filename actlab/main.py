@@ -4,6 +4,7 @@
   python -m actlab.main --config=configs/tinystories_gelu.py --config.optimizer.learning_rate=3e-4 --workdir=runs/mine
   python -m actlab.main --config=configs/seed_study.py:small --dry_run
   python -m actlab.main --config=runs/mine/config.json --workdir=runs/mine_again    (the same run once more)
+  python -m actlab.main --config=configs/tinystories_gelu.py --profile=trace
 
 The same command again goes on where the last one stopped, or says that the work is done. Exit codes: 0 finished,
 2 the input must change (one sentence says how), 143 stopped by SIGTERM after saving.
@@ -19,6 +20,7 @@ from actlab import command, config_flag
 config_flag.define()
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run; by default runs/CONFIG-FINGERPRINT.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Prints the plan and trains nothing.")
+_PROFILE = flags.DEFINE_string("profile", None, "Folder for a trace of a few updates; prints the slowest operations.")
 
 
 def main(arguments: list[str]) -> int:
@@ -32,7 +34,8 @@ def main(arguments: list[str]) -> int:
     processes.join()
 
     workdir = pathlib.Path(_WORKDIR.value) if _WORKDIR.value else None
-    return session.run(config, config_flag.label(path), workdir, sys.argv, _DRY_RUN.value)
+    profile = pathlib.Path(_PROFILE.value) if _PROFILE.value else None
+    return session.run(config, config_flag.label(path), workdir, sys.argv, _DRY_RUN.value, profile)
 
 
 if __name__ == "__main__":

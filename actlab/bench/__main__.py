@@ -22,7 +22,7 @@ from actlab.errors import UserError, suggestion
 
 _REPETITIONS = flags.DEFINE_integer("repetitions", None, "Turns of each contender; 5 for training, 25 for activations.")
 _OUT = flags.DEFINE_string("out", None, "CSV file for the rows; none is written by default.")
-_SHAPES = flags.DEFINE_list("shapes", ["1.3M", "10.7M", "30M"], "training: model sizes to measure.")
+_SHAPES = flags.DEFINE_list("shapes", None, "training: model sizes; 1.3M, 10.7M, 30M, on a GPU 124M too.")
 _ACTIVATIONS = flags.DEFINE_string("activations", None, "activations: their names, all by default.")
 _DTYPES = flags.DEFINE_list("dtypes", ["float32", "bfloat16"], "activations: dtypes of the computation.")
 _SIZES = flags.DEFINE_list("sizes", None, "activations: TOKENSxWIDTH; 2048x1536 on CPU by default, larger elsewhere.")
@@ -62,10 +62,11 @@ def _repetitions(default: int, least: int) -> int:
 def _training() -> Sequence[Mapping[str, Any]]:
     from actlab.bench import tables, training
 
-    for name in _SHAPES.value or [""]:
+    shapes = training.default_names() if _SHAPES.value is None else _SHAPES.value
+    for name in shapes or [""]:
         if name not in training.SHAPES:
             raise UserError(f"--shapes={name} is not known: {suggestion(name, training.SHAPES)}")
-    rows = list(training.measure(_SHAPES.value, _repetitions(default=5, least=1)))
+    rows = list(training.measure(shapes, _repetitions(default=5, least=1)))
     command.console().print(tables.plain(rows))
     return rows
 

@@ -19,9 +19,9 @@ def _trainer(shape: Any, *, compiled: bool) -> Callable[[], float]:
 
     config = transformers.GPT2Config(
         vocab_size=shape.vocab_size,
-        n_positions=128,
+        n_positions=shape.context,
         n_embd=shape.d_model,
-        n_layer=6,
+        n_layer=shape.n_layers,
         n_head=shape.n_heads,
         activation_function="gelu",
         resid_pdrop=0.0,
@@ -29,7 +29,9 @@ def _trainer(shape: Any, *, compiled: bool) -> Callable[[], float]:
         attn_pdrop=0.0,
         use_cache=False,
     )
-    model = transformers.GPT2LMHeadModel(config)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model: Any = transformers.GPT2LMHeadModel(config)
+    model = model.to(device)
     forward = torch.compile(model) if compiled else model
     parameters = list(model.parameters())
     groups = [
@@ -37,12 +39,15 @@ def _trainer(shape: Any, *, compiled: bool) -> Callable[[], float]:
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
     ]
     adamw = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), fused=True)
-    windows = torch.randint(0, shape.vocab_size, (shape.batch_size, 129))
+    windows = torch.randint(0, shape.vocab_size, (shape.batch_size, shape.context + 1), device=device)
+    # Float32 weights and a product's inputs in the shape's dtype, as ours.
+    half = torch.autocast(device, dtype=torch.bfloat16, enabled=shape.dtype == "bfloat16")
 
     def run() -> float:
         begin = time.perf_counter()
         for _ in range(shape.n_steps):
-            logits = forward(windows[:, :-1]).logits
+            with half:
+                logits = forward(windows[:, :-1]).logits.float()
             loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
             adamw.zero_grad(set_to_none=True)
             loss.backward()

@@ -1,4 +1,4 @@
-"""Training speed of one run, against transformers' GPT-2 on PyTorch and the machine's own matrix products."""
+"""Training speed of one run and of six lanes, beside GPT-2 of transformers on PyTorch and the machine's products."""
 
 import dataclasses
 import statistics
@@ -14,14 +14,14 @@ from actlab import models
 from actlab.bench import peer
 from actlab.bench.timing import Contender, take_turns
 from actlab.config import Config, replace
-from actlab.training.cohort import Cohort, lane_of
+from actlab.training.cohort import Cohort, compute_dtype, lane_of
 
-CONTEXT = 128
+N_LANES = 6
 
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """A model and a batch, six layers deep, 128 tokens long."""
+    """A model and a batch; products in `dtype`."""
 
     name: str
     d_model: int
@@ -29,6 +29,9 @@ class Shape:
     vocab_size: int
     batch_size: int
     n_steps: int  # per measured call, which is also ours per compiled call
+    n_layers: int = 6
+    context: int = 128
+    dtype: str = "float32"
 
     @property
     def config(self) -> Config:
@@ -36,12 +39,15 @@ class Shape:
         return replace(
             Config(),
             **{
+                "model.n_layers": self.n_layers,
+                "model.context": self.context,
                 "model.d_model": self.d_model,
                 "model.n_heads": self.n_heads,
                 "model.vocab_size": self.vocab_size,
                 "model.use_bias": True,  # as the peer
                 "data.batch_size": self.batch_size,
                 "train.steps_per_call": self.n_steps,
+                "train.dtype": self.dtype,
             },
         )
 
@@ -52,42 +58,58 @@ SHAPES = {
         Shape("1.3M", 128, 4, 512, 8, 8),
         Shape("10.7M", 384, 6, 256, 16, 8),
         Shape("30M", 384, 6, 50_304, 16, 4),
+        Shape("124M", 768, 12, 50_304, 32, 4, n_layers=12, context=1024, dtype="bfloat16"),  # GPT-2; for a GPU
     )
 }
 
 
+def default_names() -> list[str]:
+    """All shapes; on a CPU none that would take an hour."""
+    return [name for name in SHAPES if name != "124M" or jax.default_backend() != "cpu"]
+
+
 def measure(names: Sequence[str], repetitions: int) -> Iterator[dict[str, Any]]:
-    """A row per shape and contender, with tokens/s as minimum, median and maximum over repetitions."""
+    """A row per shape and contender, with tokens/s as minimum, median and maximum over repetitions.
+
+    Six lanes count all their tokens. Ratios are those of turns in the same repetition, ours solo as the reference.
+    """
     for shape in (SHAPES[name] for name in names):
         product, operations = matmul(shape)
-        contenders = {"actlab": ours(shape), **peer.contenders(shape)}
+        contenders = {"actlab": ours(shape), "actlab, 6 lanes": ours(shape, N_LANES), **peer.contenders(shape)}
         seconds = take_turns({"product": product, **contenders}, repetitions)
         peak = operations / min(seconds.pop("product"))
         flops = models.costs(models.build(shape.config.model)).flops_per_token
         for name, taken in seconds.items():
-            yield _row(shape, name, taken, flops, peak)
+            yield _row(shape, name, taken, seconds["actlab"], flops, peak)
 
 
-def _row(shape: Shape, contender: str, seconds: list[float], flops_per_token: int, peak: float) -> dict[str, Any]:
-    tokens = shape.batch_size * CONTEXT
+def _row(
+    shape: Shape, contender: str, seconds: list[float], solo: list[float], flops_per_token: int, peak: float
+) -> dict[str, Any]:
+    tokens = shape.batch_size * shape.context
     median = tokens / statistics.median(seconds)
+    ratios = [alone / taken for alone, taken in zip(solo, seconds, strict=True)]
     return {
         "shape": shape.name,
         "contender": contender,
         "tokens_per_second_min": round(tokens / max(seconds)),
         "tokens_per_second_median": round(median),
         "tokens_per_second_max": round(tokens / min(seconds)),
+        "speed_over_actlab_min": round(min(ratios), 3),
+        "speed_over_actlab_median": round(statistics.median(ratios), 3),
+        "speed_over_actlab_max": round(max(ratios), 3),
         "gflops": round(median * flops_per_token / 1e9, 1),
         "share_of_matmul_peak": round(median * flops_per_token / peak, 3),
         "repetitions": len(seconds),
     }
 
 
-def ours(shape: Shape) -> Contender:
-    """Our trainer as the loop drives it: one lane, several steps per call."""
+def ours(shape: Shape, n_lanes: int = 1) -> Contender:
+    """Our trainer as the loop drives it, several steps per call; seconds per step and lane."""
     config = shape.config
-    cohort = Cohort(models.build(config.model), config, [lane_of(config)])
-    size = (1, shape.n_steps, shape.batch_size, CONTEXT + 1)
+    lanes = [lane_of(config)._replace(seed=seed) for seed in range(n_lanes)]
+    cohort = Cohort(models.build(config.model, compute_dtype(config)), config, lanes)
+    size = (n_lanes, shape.n_steps, shape.batch_size, shape.context + 1)
     windows_RKBL = np.random.default_rng(0).integers(0, shape.vocab_size, size).astype(np.int32)
     state, windows = cohort.init(), cohort.windows(lambda lanes, rows: windows_RKBL[lanes, :, rows])
 
@@ -96,15 +118,15 @@ def ours(shape: Shape) -> Contender:
         begin = time.perf_counter()
         state, metrics = cohort.train(state, windows, shape.n_steps)
         jax.block_until_ready((state, metrics))
-        return (time.perf_counter() - begin) / shape.n_steps
+        return (time.perf_counter() - begin) / shape.n_steps / n_lanes
 
     return run
 
 
 def matmul(shape: Shape) -> tuple[Contender, int]:
-    """The feed-forward's product alone, [T, D] @ [D, 4D], eleven times; and the FLOPs of the eleven."""
-    rows, width = shape.batch_size * CONTEXT, shape.d_model
-    x, w = jnp.ones((rows, width)), jnp.ones((width, 4 * width))
+    """The feed-forward's product alone, [T, D] @ [D, 4D], eleven times in the shape's dtype; and their FLOPs."""
+    rows, width, dtype = shape.batch_size * shape.context, shape.d_model, compute_dtype(shape.config)
+    x, w = jnp.ones((rows, width), dtype), jnp.ones((width, 4 * width), dtype)
     # The sum of the rows' products keeps the compiler from leaving one out.
     product = jax.jit(lambda x, w: jax.lax.fori_loop(0, 10, lambda i, y: (x + y[0, 0] * 1e-9) @ w, x @ w))
 

@@ -1,4 +1,4 @@
-"""GPT-style causal decoder: tokens in, logits of the next token out."""
+"""GPT-style causal decoder: tokens in, hidden states and the projection that makes logits of them out."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -20,8 +20,8 @@ class Decoder(nn.Module):
         cache: tuple[layers.KeyValue, ...] | None = None,
         offset: Int[Array, ""] | int = 0,
         shifts: tuple[Float[Array, "T F"], ...] | None = None,
-    ) -> tuple[Float[Array, "B L V"], tuple[layers.Hidden, ...], tuple[layers.KeyValue, ...]]:
-        """Logits in float32, hidden units per layer, keys and values per layer.
+    ) -> tuple[Float[Array, "B L D"], layers.Readout, tuple[layers.Hidden, ...], tuple[layers.KeyValue, ...]]:
+        """Hidden states in the compute dtype, what makes logits of them, hidden units, keys and values per layer.
 
         With a cache, tokens_BL continue at position `offset` what the cache holds. `shifts` are added to the hidden
         units' inputs.
@@ -50,11 +50,9 @@ class Decoder(nn.Module):
 
         if spec.norm_position == "pre":
             x_TD = layers.norm(spec, "final_norm")(x_TD)
-        x_TD = x_TD.astype(spec.dtype)
-        logits_TV: Array
+        x_BLD = x_TD.astype(spec.dtype).reshape(-1, length, spec.d_model)
         if spec.tie_embeddings:
-            logits_TV = layers.project(x_TD, token_embedding.embedding.T.astype(spec.dtype), jnp.float32)
+            readout = layers.Readout(token_embedding.embedding.T.astype(spec.dtype))
         else:
-            logits_TV = layers.dense(spec, spec.vocab_size, "output", out_dtype=jnp.float32)(x_TD)
-        logits_BLV = logits_TV.reshape(-1, length, spec.vocab_size)
-        return logits_BLV, tuple(hidden), tuple(key_values)
+            readout = layers.Output(spec, name="output")()
+        return x_BLD, readout, tuple(hidden), tuple(key_values)

@@ -15,13 +15,12 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from actlab import activations
+from actlab.models.attention import attend, attend_causally
 from actlab.models.spec import Spec
 
 INIT_STD = 0.02  # GPT-2 (Radford et al. 2019, section 2.3)
 NORM_EPSILON = 1e-5
 ROTARY_BASE = 10_000.0  # Su et al. 2021, arXiv:2104.09864, section 3.2.2
-# Finite, so that a row without any allowed key gives no NaN; exp of it is exactly 0 in float32.
-MASKED = -1e30
 
 
 class Hidden(NamedTuple):
@@ -43,31 +42,43 @@ def project(
     x_TD: Float[Array, "T D"], kernel_DF: Float[Array, "D F"], dtype: DTypeLike | None = None
 ) -> Float[Array, "T F"]:
     """x @ kernel in `dtype` (x's own by default), whose weight gradient is a product of two materialised arrays."""
+    return _product(x_TD, kernel_DF, dtype)
+
+
+def _product(x_TD: Array, kernel_DF: Array, dtype: DTypeLike | None) -> Array:
     return jnp.matmul(x_TD, kernel_DF, preferred_element_type=dtype or x_TD.dtype)
 
 
 def _project_forward(x_TD: Array, kernel_DF: Array, dtype: DTypeLike | None) -> tuple[Array, tuple[Array, Array]]:
-    return project(x_TD, kernel_DF, dtype), (x_TD, kernel_DF)
+    return _product(x_TD, kernel_DF, dtype), (x_TD, kernel_DF)
 
 
 def _project_backward(dtype: DTypeLike | None, saved: tuple[Array, Array], dy_TF: Array) -> tuple[Array, Array]:
     x_TD, kernel_DF = saved
     dy_TF = dy_TF.astype(x_TD.dtype)
     dx_TD = dy_TF @ kernel_DF.T
-    x_TD, dy_TF = jax.lax.optimization_barrier((x_TD, dy_TF))
-    return dx_TD, x_TD.T @ dy_TF
+    if x_TD.shape[1] <= dy_TF.shape[1]:
+        x_TD, dy_TF = jax.lax.optimization_barrier((x_TD, dy_TF))
+        return dx_TD, x_TD.T @ dy_TF
+    return dx_TD, jax.lax.platform_dependent(x_TD, dy_TF, cpu=_tall_gradient_on_cpu, default=lambda x, dy: x.T @ dy)
+
+
+def _tall_gradient_on_cpu(x_TD: Array, dy_TF: Array) -> Array:
+    # A product over the first axis of both is twice as slow where the result is tall; a transposing copy is cheaper.
+    x_DT, dy_TF = jax.lax.optimization_barrier((x_TD.T, dy_TF))
+    return x_DT @ dy_TF
 
 
 project.defvjp(_project_forward, _project_backward)
 
 
-def dense(spec: Spec, features: int, name: str, std: float = INIT_STD, out_dtype: DTypeLike | None = None) -> nn.Dense:
+def dense(spec: Spec, features: int, name: str, std: float = INIT_STD) -> nn.Dense:
     """A projection of flat tokens: float32 parameters, N(0, std^2) weights, compute in the model's dtype."""
 
     def flat_dot(x: Array, kernel: Array, dimension_numbers: Any, precision: Any = None, **_: Any) -> Array:
         if dimension_numbers != (((1,), (0,)), ((), ())) or precision is not None:
             raise ValueError(f"project serves [T, D] @ [D, F] alone, not {dimension_numbers}, {precision}")
-        return project(x, kernel, out_dtype)
+        return project(x, kernel)
 
     return nn.Dense(
         features,
@@ -77,6 +88,33 @@ def dense(spec: Spec, features: int, name: str, std: float = INIT_STD, out_dtype
         dot_general=flat_dot,
         name=name,
     )
+
+
+class Readout(NamedTuple):
+    """The output projection in the compute dtype: a kernel, and a bias where the model has one."""
+
+    kernel_DV: Float[Array, "D V"]
+    bias_V: Float[Array, "V"] | None = None
+
+    def logits(self, x_TD: Float[Array, "T D"]) -> Float[Array, "T V"]:
+        """Logits in float32."""
+        logits_TV: Any = project(x_TD, self.kernel_DV, jnp.float32)
+        return logits_TV if self.bias_V is None else logits_TV + self.bias_V.astype(jnp.float32)[None]
+
+
+class Output(nn.Module):
+    """Parameters of an output projection of its own."""
+
+    spec: Spec
+
+    @nn.compact
+    def __call__(self) -> Readout:
+        """The projection."""
+        spec = self.spec
+        shape = (spec.d_model, spec.vocab_size)
+        kernel_DV = self.param("kernel", nn.initializers.normal(INIT_STD), shape, jnp.float32).astype(spec.dtype)
+        bias = nn.initializers.zeros
+        return Readout(kernel_DV, self.param("bias", bias, shape[1:], jnp.float32) if spec.use_bias else None)
 
 
 def residual_std(spec: Spec) -> float:
@@ -97,11 +135,50 @@ def feed_forward_std(spec: Spec) -> tuple[float, float]:
     return 1 / math.sqrt(spec.d_model), gain / math.sqrt(spec.d_hidden * 2 * spec.n_layers)
 
 
-def norm(spec: Spec, name: str) -> nn.LayerNorm | nn.RMSNorm:
-    """LayerNorm or RMSNorm over features, in float32."""
-    if spec.norm == "rmsnorm":
-        return nn.RMSNorm(epsilon=NORM_EPSILON, dtype=jnp.float32, name=name)
-    return nn.LayerNorm(epsilon=NORM_EPSILON, dtype=jnp.float32, use_bias=spec.use_bias, name=name)
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def standardise(x_TD: Float[Array, "T D"], centred: bool) -> Float[Array, "T D"]:
+    """x / sqrt(mean(x^2) + 1e-5) over features, of x less its mean if `centred`."""
+    return _standardise_forward(x_TD, centred)[0]
+
+
+def _standardise_forward(x_TD: Array, centred: bool) -> tuple[Array, tuple[Array, Array]]:
+    if centred:
+        x_TD = x_TD - x_TD.mean(axis=1, keepdims=True)
+    inverse_T1 = jax.lax.rsqrt(jnp.square(x_TD).mean(axis=1, keepdims=True) + NORM_EPSILON)
+    y_TD = x_TD * inverse_T1
+    return y_TD, (y_TD, inverse_T1)
+
+
+def _standardise_backward(centred: bool, saved: tuple[Array, Array], dy_TD: Array) -> tuple[Array]:
+    y_TD, inverse_T1 = saved
+    dx_TD = dy_TD - y_TD * (dy_TD * y_TD).mean(axis=1, keepdims=True)
+    if centred:
+        dx_TD = dx_TD - dy_TD.mean(axis=1, keepdims=True)
+    return (inverse_T1 * dx_TD,)
+
+
+standardise.defvjp(_standardise_forward, _standardise_backward)
+
+
+class Norm(nn.Module):
+    """LayerNorm (Ba et al. 2016, arXiv:1607.06450) or RMSNorm (arXiv:1910.07467) over features, in float32."""
+
+    spec: Spec
+
+    @nn.compact
+    def __call__(self, x_TD: Float[Array, "T D"]) -> Float[Array, "T D"]:
+        """The features at mean 0 (LayerNorm) and mean square 1, times a scale, plus a bias where the model has them."""
+        shape, centred = x_TD.shape[1:], self.spec.norm == "layernorm"
+        x_TD = standardise(x_TD.astype(jnp.float32), centred)
+        x_TD = x_TD * self.param("scale", nn.initializers.ones, shape, jnp.float32)[None]
+        if self.spec.use_bias and centred:
+            x_TD = x_TD + self.param("bias", nn.initializers.zeros, shape, jnp.float32)[None]
+        return x_TD
+
+
+def norm(spec: Spec, name: str) -> Norm:
+    """The model's norm under a name."""
+    return Norm(spec, name=name)
 
 
 def rotate(x_BLHK: Float[Array, "B L H K"], positions_L: Int[Array, "L"]) -> Float[Array, "B L H K"]:
@@ -112,19 +189,6 @@ def rotate(x_BLHK: Float[Array, "B L H K"], positions_L: Int[Array, "L"]) -> Flo
     first, second = jnp.split(x_BLHK.astype(jnp.float32), 2, axis=-1)
     rotated = jnp.concatenate([first * cos_LHK - second * sin_LHK, second * cos_LHK + first * sin_LHK], axis=-1)
     return rotated.astype(x_BLHK.dtype)
-
-
-def attend(
-    q_BLHK: Float[Array, "B L H K"],
-    k_BMHK: Float[Array, "B M H K"],
-    v_BMHK: Float[Array, "B M H K"],
-    mask_LM: Array,
-) -> Float[Array, "B L H K"]:
-    """softmax(q k^T / sqrt(K)) v with the softmax in float32; mask_LM is True where a query may look."""
-    scores_BHLM = jnp.einsum("blhk,bmhk->bhlm", q_BLHK, k_BMHK, preferred_element_type=jnp.float32)
-    scores_BHLM = jnp.where(mask_LM, scores_BHLM / math.sqrt(q_BLHK.shape[-1]), MASKED)
-    weights_BHLM = jax.nn.softmax(scores_BHLM, axis=-1).astype(v_BMHK.dtype)
-    return jnp.einsum("bhlm,bmhk->blhk", weights_BHLM, v_BMHK)
 
 
 class Attention(nn.Module):
@@ -139,18 +203,21 @@ class Attention(nn.Module):
         """The sublayer's output for windows of `length` tokens, with the keys and values it attended to."""
         spec = self.spec
         head = spec.d_model // spec.n_heads
-        qkv = dense(spec, 3 * spec.d_model, "qkv")(x_TD).reshape(-1, length, 3, spec.n_heads, head)
-        q_BLHK, k_BLHK, v_BLHK = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
+        # Split, not indexed: the gradient is then one concatenation, not the sum of three arrays padded with zeros.
+        qkv = jnp.split(dense(spec, 3 * spec.d_model, "qkv")(x_TD), 3, axis=1)
+        q_BLHK, k_BLHK, v_BLHK = (x.reshape(-1, length, spec.n_heads, head) for x in qkv)
         positions_L = offset + jnp.arange(length)
         if spec.position == "rotary":
             q_BLHK, k_BLHK = rotate(q_BLHK, positions_L), rotate(k_BLHK, positions_L)
-        k_BMHK, v_BMHK = k_BLHK, v_BLHK
-        if cache is not None:
+        if cache is None:
+            out_BLHK, key_value = attend_causally(q_BLHK, k_BLHK, v_BLHK), (k_BLHK, v_BLHK)
+        else:
             write = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=offset, axis=1)
-            k_BMHK, v_BMHK = write(cache[0], k_BLHK), write(cache[1], v_BLHK)
-        mask_LM = jnp.arange(k_BMHK.shape[1])[None, :] <= positions_L[:, None]
-        out_TD = attend(q_BLHK, k_BMHK, v_BMHK, mask_LM).reshape(-1, spec.d_model)
-        return dense(spec, spec.d_model, "out", residual_std(spec))(out_TD), (k_BMHK, v_BMHK)
+            key_value = write(cache[0], k_BLHK), write(cache[1], v_BLHK)
+            mask_LM = jnp.arange(key_value[0].shape[1])[None, :] <= positions_L[:, None]
+            out_BLHK = attend(q_BLHK, *key_value, mask_LM)
+        out_TD = out_BLHK.reshape(-1, spec.d_model)
+        return dense(spec, spec.d_model, "out", residual_std(spec))(out_TD), key_value
 
 
 class FeedForward(nn.Module):

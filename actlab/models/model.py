@@ -32,8 +32,18 @@ class Model:
 
         `shifts`, one per layer, are added to the units' inputs z: the gradient with respect to a shift of 0 is dL/dz.
         """
-        logits_BLV, hidden, _ = self._decode(params, tokens_BL, None, 0, shifts)
-        return logits_BLV, hidden
+        x_BLD, readout, hidden, _ = self._decode(params, tokens_BL, None, 0, shifts)
+        return _logits(readout, x_BLD), hidden
+
+    def hidden(
+        self, params: Params, tokens_BL: Int[Array, "B L"]
+    ) -> tuple[Float[Array, "B L D"], layers.Readout, tuple[layers.Hidden, ...]]:
+        """(what logits are projected from, the projection, hidden units per layer), for who needs no logits at once.
+
+        apply's logits are readout.logits(x) of tokens x [T, D].
+        """
+        x_BLD, readout, hidden, _ = self._decode(params, tokens_BL)
+        return x_BLD, readout, hidden
 
     def empty_cache(self, batch_size: int) -> Cache:
         """Keys and values for `context` positions, all zero."""
@@ -45,11 +55,15 @@ class Model:
         self, params: Params, tokens_BL: Int[Array, "B L"], cache: Cache, offset: Int[Array, ""] | int
     ) -> tuple[Float[Array, "B L V"], Cache]:
         """Logits of tokens that continue a cache at position `offset`, with the cache that holds them too."""
-        logits_BLV, _, cache = self._decode(params, tokens_BL, cache, offset)
-        return logits_BLV, cache
+        x_BLD, readout, _, cache = self._decode(params, tokens_BL, cache, offset)
+        return _logits(readout, x_BLD), cache
 
     def _decode(self, params: Params, *inputs: Any) -> Any:
         return Decoder(self.spec).apply({"params": params}, *inputs)
+
+
+def _logits(readout: layers.Readout, x_BLD: Array) -> Array:
+    return readout.logits(x_BLD.reshape(-1, x_BLD.shape[-1])).reshape(*x_BLD.shape[:-1], -1)
 
 
 def build(config: ModelConfig, dtype: DTypeLike = jnp.float32) -> Model:

@@ -16,7 +16,7 @@ from actlab import models
 from actlab.config import Config
 from actlab.data.cache import TokenCache
 from actlab.errors import UserError
-from actlab.studies import announce, plan, sweep
+from actlab.studies import announce, plan, profiling, sweep
 from actlab.studies.sweep import Run
 from actlab.training import manifest, memory
 from actlab.training.checkpoint import Checkpoints
@@ -31,18 +31,25 @@ from actlab.training.stopping import StopSignal
 from actlab.training.traces import read_steps
 
 
-def run(config: Config, label: str, workdir: pathlib.Path | None, command: list[str], dry_run: bool = False) -> int:
+def run(
+    config: Config,
+    label: str,
+    workdir: pathlib.Path | None,
+    command: list[str],
+    dry_run: bool = False,
+    profile: pathlib.Path | None = None,
+) -> int:
     """Trains the runs of a config, or goes on with them, or says that they are done; returns the exit code.
 
     `label` names the default workdir, runs/LABEL-FINGERPRINT. A dry run prints what would be done, and writes nothing
-    but prepared data.
+    but prepared data. With `profile`, a folder, a few updates of the first cohort are traced into it instead.
 
     Raises:
         UserError: for whatever the user can mend.
     """
     console = Console(highlight=False, soft_wrap=True, quiet=jax.process_index() > 0)
     runs = sweep.expand(config)
-    if workdir:
+    if workdir and not profile:
         # What can be known is told before any work is spent on the data.
         Workdir(workdir).check(config)
         if say_if_done(console, Workdir(workdir), len(runs)):
@@ -53,6 +60,9 @@ def run(config: Config, label: str, workdir: pathlib.Path | None, command: list[
     tokens = open_data([run.config for run in runs])
     config, settings = settle(config, runs, tokens)
     announce.header(console, settings, tokens)
+    if profile:
+        profiling.run(console, settings[0], profile)
+        return 0
     path = workdir or pathlib.Path("runs") / f"{label}-{config_lib.fingerprint(config)[:8]}"
     records = Workdir(path, writes=jax.process_index() == 0)
     records.check(config)

@@ -4,7 +4,6 @@ import pathlib
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from actlab import config as config_lib
 from actlab import models
@@ -14,7 +13,7 @@ from actlab.errors import UserError, suggestion
 from actlab.studies import sweep
 from actlab.training import manifest
 from actlab.training.checkpoint import Checkpoints
-from actlab.training.cohort import Cohort, lane_of
+from actlab.training.cohort import Cohort, compute_dtype, lane_of
 from actlab.training.records import Workdir
 from actlab.training.setting import resolve
 
@@ -45,7 +44,7 @@ def load(workdir: pathlib.Path, run: str | None = None) -> Trained:
     part, names = next((part, names) for part, names in parts.items() if name in names)
     tokenizer = tokenizers.load(workdir / "tokenizer")
     of = {run.name: resolve(run.config, config.data.name, tokenizer.vocab_size) for run in sweep.expand(config)}
-    model = models.build(of[name].model, jnp.dtype(of[name].train.dtype))
+    model = models.build(of[name].model, compute_dtype(of[name]))
     cohort = Cohort(model, of[name], [lane_of(of[name]) for name in names])
     params, step = _restore(workdir, workdir / "checkpoints" / part, cohort)
     lane = names.index(name)

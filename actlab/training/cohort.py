@@ -49,17 +49,18 @@ class Cohort:
         self._hyper = Hyperparameters(*(jax.device_put(np.array(values, np.float32), lanewise) for values in traced))
         over_lanes = functools.partial(_over_lanes, by_map=maps_lanes(config), groups=self.mesh.shape["lane"])
         init = over_lanes(functools.partial(steps.init_state, model, config))
+        exactly = functools.partial(_with_precision, config)
         self._abstract_state = _with_shardings(self.mesh, jax.eval_shape(init, self._seeds))
         shardings = jax.tree.map(lambda leaf: leaf.sharding, self._abstract_state)
         self._init = jax.jit(init, out_shardings=shardings)
         self._train: Any = jax.jit(
-            _train_lanes(model, config, over_lanes), donate_argnums=0, out_shardings=(shardings, whole)
+            exactly(_train_lanes(model, config, over_lanes)), donate_argnums=0, out_shardings=(shardings, whole)
         )
-        self._evaluate = jax.jit(_evaluate_lanes(model, over_lanes), out_shardings=whole)
+        self._evaluate = jax.jit(exactly(_evaluate_lanes(model, over_lanes)), out_shardings=whole)
         # Programs of their own, compiled when first called: what is not probed costs nothing, in training or elsewhere.
-        self._probe = jax.jit(_probe_lanes(model, config, over_lanes), out_shardings=whole)
-        self._curvature = jax.jit(_curvature_lanes(model, over_lanes), out_shardings=whole)
-        self._census = jax.jit(_census_lanes(model, over_lanes), out_shardings=whole)
+        self._probe = jax.jit(exactly(_probe_lanes(model, config, over_lanes)), out_shardings=whole)
+        self._curvature = jax.jit(exactly(_curvature_lanes(model, over_lanes)), out_shardings=whole)
+        self._census = jax.jit(exactly(_census_lanes(model, over_lanes)), out_shardings=whole)
 
     def init(self) -> steps.TrainState:
         """Every lane at step 0."""
@@ -141,6 +142,22 @@ def maps_lanes(config: Config) -> bool:
     """Lanes one after the other on CPU, where batched products are slow (1.6 times), side by side elsewhere."""
     by = config.devices.lanes_by
     return by == "map" or (by == "auto" and jax.default_backend() == "cpu")
+
+
+def compute_dtype(config: Config) -> np.dtype:
+    """The dtype of arrays in matrix products; tensorfloat32 is float32 in memory."""
+    return jnp.dtype("float32" if config.train.dtype == "tensorfloat32" else config.train.dtype)
+
+
+def _with_precision(config: Config, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` with float32 products as exact as `train.dtype` says: a GPU or TPU left alone rounds their inputs."""
+
+    @functools.wraps(function)
+    def traced(*args: Any) -> Any:
+        with jax.default_matmul_precision("tensorfloat32" if config.train.dtype == "tensorfloat32" else "float32"):
+            return function(*args)
+
+    return traced
 
 
 def _with_shardings(mesh: jax.sharding.Mesh, state: Any) -> Any:

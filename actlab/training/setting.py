@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Sequence
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int32
 
@@ -12,7 +11,7 @@ from actlab import data, models
 from actlab.config import Config
 from actlab.data import batches
 from actlab.data.cache import TokenCache
-from actlab.training.cohort import Lane, lane_of
+from actlab.training.cohort import Lane, compute_dtype, lane_of
 from actlab.training.loop import Feed
 
 
@@ -76,7 +75,7 @@ def prepare(names: Sequence[str], configs: Sequence[Config], tokens: TokenCache)
         UserError: for text shorter than a window.
     """
     config = configs[0]
-    model = models.build(config.model, jnp.dtype(config.train.dtype))
+    model = models.build(config.model, compute_dtype(config))
     feed, floor = _feed(config, [config.seed for config in configs], tokens)
     return Setting(tuple(names), tuple(configs), model, models.costs(model), feed, floor)
 

@@ -45,8 +45,7 @@ def train_step(
     """One update on the mean next-token loss of a batch, in nats per token."""
 
     def objective(params: Any) -> Array:
-        logits_BLV, _ = model.apply(params, windows[:, :-1])
-        return objectives.cross_entropy(logits_BLV, windows[:, 1:]).mean()
+        return objectives.next_token(model, params, windows, jnp.full(windows[:, 1:].shape, 1 / windows[:, 1:].size))
 
     loss, grads = jax.value_and_grad(objective)(state.params)
     learning_rate, updates, optimizer = update(config, hyper, state, grads)
@@ -65,5 +64,4 @@ def update(config: Config, hyper: Hyperparameters, state: TrainState, grads: Any
 
 def eval_step(model: Model, params: Any, windows: Int[Array, "B L1"], weights: Float[Array, "B L"]) -> Float[Array, ""]:
     """Weighted sum of the next-token losses of a batch, in nats."""
-    logits_BLV, _ = model.apply(params, windows[:, :-1])
-    return (objectives.cross_entropy(logits_BLV, windows[:, 1:]) * weights).sum()
+    return objectives.next_token(model, params, windows, weights)

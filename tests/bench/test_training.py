@@ -14,10 +14,13 @@ def small_shape(monkeypatch):
 
 
 def test_a_row_per_contender_with_tokens_per_second_from_seconds_per_step(small_shape):
-    ours, peer = training.measure(["tiny"], repetitions=3)
-    assert (ours["contender"], peer["contender"], peer["repetitions"]) == ("actlab", "peer", 3)
+    ours, lanes, peer = training.measure(["tiny"], repetitions=3)
+    names = (ours["contender"], lanes["contender"], peer["contender"])
+    assert names == ("actlab", "actlab, 6 lanes", "peer") and peer["repetitions"] == 3
     # 2 windows of 128 tokens in half a second.
     assert peer["tokens_per_second_min"] == peer["tokens_per_second_median"] == peer["tokens_per_second_max"] == 512
+    assert ours["speed_over_actlab_min"] == ours["speed_over_actlab_max"] == 1
+    assert peer["speed_over_actlab_median"] == pytest.approx(512 / ours["tokens_per_second_median"], rel=0.02, abs=1e-3)
     assert 0 < ours["tokens_per_second_min"] <= ours["tokens_per_second_median"] <= ours["tokens_per_second_max"]
 
 
@@ -26,4 +29,5 @@ def test_the_shapes_are_those_they_are_named_after():
 
     for name, shape in training.SHAPES.items():
         costs = models.costs(models.build(shape.config.model))
+        assert "124M" not in training.default_names()
         assert costs.parameters == pytest.approx(float(name.removesuffix("M")) * 1e6, rel=0.03)

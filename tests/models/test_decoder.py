@@ -2,6 +2,7 @@
 
 import itertools
 
+import flax.linen
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -90,6 +91,16 @@ def test_norms_are_their_formulas(tiny, kind):
     np.testing.assert_allclose(layer.apply(variables, jnp.array(x)), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(("kind", "peer"), [("layernorm", flax.linen.LayerNorm), ("rmsnorm", flax.linen.RMSNorm)])
+def test_norms_have_the_gradients_of_flaxs(tiny, kind, peer):
+    spec = models.build(replace(tiny, **{"model.norm": kind, "model.use_bias": True}).model).spec
+    x, weigh = 3 + 2 * jax.random.normal(jax.random.key(0), (2, 4, 16))
+    params = jax.tree.map(lambda a: a + 0.5, layers.norm(spec, "norm").init(jax.random.key(0), x)["params"])
+    slopes = lambda norm: jax.grad(lambda p, x: (norm.apply({"params": p}, x) * weigh).sum(), (0, 1))(params, x)  # noqa: E731
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)  # noqa: E731
+    jax.tree.map(close, slopes(layers.norm(spec, "norm")), slopes(peer(epsilon=1e-5)))
+
+
 @pytest.mark.parametrize("position", ["learned", "rotary"])
 def test_more_tokens_than_the_context_are_an_error_not_a_nan(tiny, position):
     model = models.build(replace(tiny, **{"model.position": position}).model)
@@ -100,8 +111,9 @@ def test_more_tokens_than_the_context_are_an_error_not_a_nan(tiny, position):
         model.extend(params, jnp.zeros((1, 3), int), model.empty_cache(1), 6)
 
 
-def test_project_has_the_gradients_of_a_matrix_product():
-    x, w = jax.random.normal(jax.random.key(0), (5, 3)), jax.random.normal(jax.random.key(1), (3, 4))
+@pytest.mark.parametrize(("d_in", "d_out"), [(3, 4), (4, 3)])
+def test_project_has_the_gradients_of_a_matrix_product(d_in, d_out):
+    x, w = jax.random.normal(jax.random.key(0), (5, d_in)), jax.random.normal(jax.random.key(1), (d_in, d_out))
     weigh = lambda product: jnp.sum(jnp.sin(product))  # noqa: E731
     ours = jax.grad(lambda x, w: weigh(layers.project(x, w)), (0, 1))(x, w)
     plain = jax.grad(lambda x, w: weigh(x @ w), (0, 1))(x, w)

@@ -6,7 +6,7 @@ import pytest
 
 from actlab import models
 from actlab.config import replace
-from actlab.training.cohort import Cohort, Lane
+from actlab.training.cohort import Cohort, Lane, compute_dtype
 
 LANES = (Lane(1, 1e-3, 0.1), Lane(2, 1e-2, 0.0), Lane(1, 3e-3, 0.1))
 
@@ -128,3 +128,20 @@ def test_probes_of_each_lane_are_those_of_the_solo_run(tiny, over):
         np.testing.assert_allclose(values[1], solo[name][0], rtol=0 if over == "map" else 1e-3, err_msg=name)
         assert name == "loss" or not np.array_equal(values[0], values[1]) or values[0] == 0, name
     np.testing.assert_array_equal(dead[1], solo_dead[0])
+
+
+@pytest.mark.parametrize(("dtype", "precision"), [("float32", "HIGHEST"), ("tensorfloat32", "HIGH")])
+def test_float32_products_are_float32_on_a_gpu_unless_asked(tiny, dtype, precision):
+    config = replace(tiny, **{"train.dtype": dtype})
+    assert compute_dtype(config) == np.float32
+    cohort = Cohort(models.build(config.model, compute_dtype(config)), config, LANES[:1])
+    windows = jax.ShapeDtypeStruct((1, 3, 4, 9), np.int32)
+    batches = jax.ShapeDtypeStruct((2, 4, 9), np.int32), jax.ShapeDtypeStruct((2, 4, 8), np.float32)
+    state = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), cohort.abstract_state())
+    for traced in (
+        cohort._train.trace(state, cohort._hyper, windows, jax.ShapeDtypeStruct((), np.int32)),
+        cohort._evaluate.trace(state.params, *batches),
+    ):
+        text = traced.lower(lowering_platforms=("cuda",)).as_text()
+        products = [line for line in text.splitlines() if "stablehlo.dot_general" in line]
+        assert products and all(f"precision = [{precision}, {precision}]" in line for line in products)

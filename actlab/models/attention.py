@@ -1,0 +1,85 @@
+"""Causal attention over whole windows: cuDNN's flash attention where there is one, else ours; and over a cache."""
+
+import math
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float
+
+# Finite, so that a row without any allowed key gives no NaN; exp of it is exactly 0 in float32.
+MASKED = -1e30
+
+
+def attend_causally(
+    q_BLHK: Float[Array, "B L H K"], k_BLHK: Float[Array, "B L H K"], v_BLHK: Float[Array, "B L H K"]
+) -> Float[Array, "B L H K"]:
+    """Attention of each position to itself and those before it."""
+    if flashes(q_BLHK.dtype, q_BLHK.shape[-1]):
+        return jax.nn.dot_product_attention(q_BLHK, k_BLHK, v_BLHK, is_causal=True, implementation="cudnn")
+    positions_L = jnp.arange(q_BLHK.shape[1])
+    return attend(q_BLHK, k_BLHK, v_BLHK, positions_L[None, :] <= positions_L[:, None])
+
+
+def flashes(dtype: DTypeLike, head: int) -> bool:
+    """Whether cuDNN's flash attention serves: 16-bit heads of a multiple of 8, up to 128, on CUDA from 8.0 (Ampere) on.
+
+    Elsewhere jax.nn.dot_product_attention is two products and a softmax too: on CPU it was no faster than ours.
+    """
+    if jax.default_backend() != "gpu" or jnp.dtype(dtype).itemsize != 2 or head % 8 or head > 128:
+        return False
+    capability = getattr(jax.local_devices()[0], "compute_capability", "")  # AMD's has letters, like gfx90a
+    return bool(re.fullmatch(r"\d+\.\d+", capability)) and float(capability) >= 8
+
+
+def attend(
+    q_BLHK: Float[Array, "B L H K"],
+    k_BMHK: Float[Array, "B M H K"],
+    v_BMHK: Float[Array, "B M H K"],
+    mask_LM: Array,
+) -> Float[Array, "B L H K"]:
+    """softmax(q k^T / sqrt(K)) v with the softmax in float32; mask_LM is True where a query may look."""
+    q_BHLK, k_BHMK, v_BHMK = (jnp.swapaxes(array, 1, 2) for array in (_scaled(q_BLHK), k_BMHK, v_BMHK))
+    return jnp.swapaxes(_attend(q_BHLK, k_BHMK, v_BHMK, mask_LM), 1, 2)
+
+
+def _scaled(q_BLHK: Array) -> Array:
+    return q_BLHK * q_BLHK.dtype.type(1 / math.sqrt(q_BLHK.shape[-1]))
+
+
+@jax.custom_vjp
+def _attend(q_BHLK: Array, k_BHMK: Array, v_BHMK: Array, mask_LM: Array) -> Array:
+    return _attend_forward(q_BHLK, k_BHMK, v_BHMK, mask_LM)[0]
+
+
+def _attend_forward(q_BHLK: Array, k_BHMK: Array, v_BHMK: Array, mask_LM: Array) -> tuple[Array, Any]:
+    scores_BHLM = jnp.where(mask_LM, _product("bhlk,bhmk->bhlm", q_BHLK, k_BHMK), MASKED)
+    weights_BHLM = jnp.exp(scores_BHLM - scores_BHLM.max(axis=-1, keepdims=True))
+    # Rows are divided by their sums after the product with v, which is narrower, and so again in the backward pass.
+    inverse_BHL1 = 1 / weights_BHLM.sum(axis=-1, keepdims=True)
+    weights_BHLM = weights_BHLM.astype(v_BHMK.dtype)
+    out_BHLK = (_product("bhlm,bhmk->bhlk", weights_BHLM, v_BHMK) * inverse_BHL1).astype(v_BHMK.dtype)
+    return out_BHLK, (q_BHLK, k_BHMK, v_BHMK, weights_BHLM, inverse_BHL1, out_BHLK)
+
+
+def _attend_backward(saved: Any, dout_BHLK: Array) -> Any:
+    q_BHLK, k_BHMK, v_BHMK, weights_BHLM, inverse_BHL1, out_BHLK = saved
+    dtype = v_BHMK.dtype
+    dout_BHLK = dout_BHLK.astype(jnp.float32) * inverse_BHL1
+    inner_BHL1 = (dout_BHLK * out_BHLK).sum(axis=-1, keepdims=True)
+    dout_BHLK = dout_BHLK.astype(dtype)
+    dweights_BHLM = _product("bhlk,bhmk->bhlm", dout_BHLK, v_BHMK)
+    dscores_BHLM = (weights_BHLM * (dweights_BHLM - inner_BHL1)).astype(dtype)
+    dq_BHLK = _product("bhlm,bhmk->bhlk", dscores_BHLM, k_BHMK)
+    dk_BHMK = _product("bhlm,bhlk->bhmk", dscores_BHLM, q_BHLK)
+    dv_BHMK = _product("bhlm,bhlk->bhmk", weights_BHLM, dout_BHLK)
+    return *(array.astype(dtype) for array in (dq_BHLK, dk_BHMK, dv_BHMK)), None
+
+
+_attend.defvjp(_attend_forward, _attend_backward)
+
+
+def _product(formula: str, left: Array, right: Array) -> Array:
+    return jnp.einsum(formula, left, right, preferred_element_type=jnp.float32)

@@ -1,0 +1,100 @@
+"""Attention against the textbook formula and JAX's own, forward and backward; which kernel serves where."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from actlab.models import attention
+
+
+def qkv(dtype=jnp.float32, length=8, head=16):
+    keys = jax.random.split(jax.random.key(0), 4)
+    return [jax.random.normal(key, (2, length, 3, head)).astype(dtype) for key in keys]
+
+
+def gradients(attend, q, k, v, weigh):
+    return jax.grad(lambda *qkv: (attend(*qkv).astype(jnp.float32) * weigh.astype(jnp.float32)).sum(), (0, 1, 2))(
+        q, k, v
+    )
+
+
+def test_causal_attention_is_its_formula():
+    q, k, v, _ = (np.asarray(array, np.float64) for array in qkv())
+    scores = np.einsum("blhk,bmhk->bhlm", q, k) / 4
+    scores[..., ~np.tri(8, dtype=bool)] = -np.inf
+    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    expected = np.einsum("bhlm,bmhk->blhk", weights, v)
+    np.testing.assert_allclose(attention.attend_causally(*qkv()[:3]), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(jnp.float32, 2e-5), (jnp.bfloat16, 0.05)])
+def test_its_gradients_are_those_of_jaxs_own(dtype, tolerance):
+    theirs = functools.partial(jax.nn.dot_product_attention, is_causal=True, implementation="xla")
+    exact = gradients(theirs, *qkv())
+    for ours, reference in zip(gradients(attention.attend_causally, *qkv(dtype)), exact, strict=True):
+        assert ours.dtype == dtype
+        np.testing.assert_allclose(np.float32(ours), reference, rtol=tolerance, atol=tolerance)
+
+
+def test_huge_scores_give_finite_gradients():
+    q, k, v, weigh = qkv()
+    for slope in gradients(attention.attend_causally, 1e4 * q, 1e4 * k, v, weigh):
+        assert np.isfinite(slope).all()
+
+
+def test_a_hessian_vector_product_agrees_with_jaxs_own():
+    q, k, v, weigh = qkv()
+
+    def product(attend):
+        slope = jax.grad(lambda q: (jnp.sin(attend(q, k, v)) * weigh).sum())
+        return jax.jvp(slope, (q,), (weigh,))[1]
+
+    theirs = functools.partial(jax.nn.dot_product_attention, is_causal=True, implementation="xla")
+    np.testing.assert_allclose(product(attention.attend_causally), product(theirs), rtol=1e-3, atol=1e-4)
+
+
+class Device:
+    def __init__(self, capability):
+        self.compute_capability = capability
+
+
+@pytest.mark.parametrize(
+    ("backend", "capability", "dtype", "head", "flashes"),
+    [
+        ("gpu", "9.0", jnp.bfloat16, 64, True),
+        ("gpu", "8.0", jnp.float16, 128, True),
+        ("cpu", "9.0", jnp.bfloat16, 64, False),
+        ("gpu", "9.0", jnp.float32, 64, False),
+        ("gpu", "7.5", jnp.bfloat16, 64, False),
+        ("gpu", "gfx90a", jnp.bfloat16, 64, False),
+        ("gpu", "9.0", jnp.bfloat16, 20, False),
+        ("gpu", "9.0", jnp.bfloat16, 256, False),
+    ],
+)
+def test_flash_attention_serves_where_cudnn_has_it(monkeypatch, backend, capability, dtype, head, flashes):
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    monkeypatch.setattr(jax, "local_devices", lambda: [Device(capability)])
+    assert attention.flashes(dtype, head) is flashes
+
+
+def test_flash_attention_lowers_for_cuda_forward_and_backward(monkeypatch):
+    stablehlo = pytest.importorskip("jax._src.cudnn.fused_attention_stablehlo")
+    monkeypatch.setattr(stablehlo, "check_cudnn_version", lambda: 91000)
+    monkeypatch.setattr(stablehlo, "check_compute_capability", lambda capability: True)
+    monkeypatch.setattr(attention, "flashes", lambda dtype, head: True)
+    slopes = jax.jit(functools.partial(gradients, attention.attend_causally))
+    text = slopes.trace(*qkv(jnp.bfloat16, length=64)).lower(lowering_platforms=("cuda",)).as_text()
+    assert "__cudnn$fmhaSoftmax" in text and "__cudnn$fmhaSoftmaxBackward" in text
+
+
+@pytest.mark.gpu
+def test_flash_attention_equals_ours():
+    arrays = qkv(jnp.bfloat16, length=128, head=64)
+    assert attention.flashes(jnp.bfloat16, 64)
+    exact = [array.astype(jnp.float32) for array in arrays]
+    close = lambda a, b: np.testing.assert_allclose(np.float32(a), b, rtol=0.05, atol=0.05)  # noqa: E731
+    close(attention.attend_causally(*arrays[:3]), attention.attend_causally(*exact[:3]))
+    jax.tree.map(close, gradients(attention.attend_causally, *arrays), gradients(attention.attend_causally, *exact))
