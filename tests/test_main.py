@@ -166,7 +166,7 @@ def test_a_run_prints_and_leaves_what_it_promises(finished):
     last = [row for row in without_times(workdir / "metrics.jsonl") if row["split"] == "validation"][-1]
     probe = without_times(workdir / "metrics.jsonl")[-1]
     result = result_of(workdir)
-    assert (probe["split"], probe["step"], splits.count("probe")) == ("probe", 1500, 9)
+    assert (probe["split"], probe["step"], splits.count("probe")) == ("probe", 1500, 6)
     for column in ("negative_fraction", "zero_fraction", "post_mean", "dead_fraction"):
         assert float(result[column]) == probe[column]
     assert (result["status"], last["split"], float(result["final_loss"])) == ("finished", "validation", last["loss"])

@@ -15,7 +15,7 @@ from actlab.training.records import Row, Workdir
 
 
 def gather(records: Workdir, jobs: Sequence[Job], rows: Mapping[str, Row], command: Sequence[str]) -> None:
-    """Writes metrics.jsonl and results.csv, in the order of jobs, of those that are done, whose `rows` are given.
+    """Writes metrics, traces and results, in the order of jobs, of those that are done, whose `rows` are given.
 
     Once all are: before that manifest.json, with the sessions of every job, tokenizer and links to the checkpoints.
 
@@ -23,8 +23,8 @@ def gather(records: Workdir, jobs: Sequence[Job], rows: Mapping[str, Row], comma
         UserError: if the jobs were trained on different data.
     """
     done = [job for job in jobs if set(job.names) <= rows.keys()]
-    metrics = [(job.workdir.path / "metrics.jsonl").read_text() for job in done]
-    write_atomically(records.path / "metrics.jsonl", "".join(metrics))
+    for name in ("metrics.jsonl", "traces.jsonl"):
+        write_atomically(records.path / name, "".join((job.workdir.path / name).read_text() for job in done))
     if len(done) == len(jobs):
         _gather_rest(records, jobs, command)
     # Last, because a workdir with all results counts as done.

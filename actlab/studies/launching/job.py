@@ -16,7 +16,7 @@ from actlab.training.files import write_atomically
 from actlab.training.records import Row, Workdir
 from actlab.training.setting import Setting
 
-TAIL = 1 << 14  # bytes at the end of a file in which its last line lies
+TAIL = 1 << 17  # bytes at the end of a file in which its last line lies; a probe row of 24 layers has 30,000
 
 
 @dataclasses.dataclass(frozen=True)

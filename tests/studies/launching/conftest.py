@@ -8,7 +8,8 @@ import pytest
 
 from actlab.config import Config, replace
 from actlab.studies import session
-from actlab.training.records import TIME_FIELDS
+from actlab.training import traces
+from actlab.training.records import TIME_FIELDS, Workdir
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -17,16 +18,18 @@ def _outcome(workdir):
     """What two workdirs of the same sweep have in common, to the bit and in this order."""
     rows = list(csv.DictReader((workdir / "results.csv").read_text().splitlines()))
     metrics = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    kept = Workdir(workdir).traces()
     return (
         [{key: value for key, value in row.items() if key != "seconds"} for row in rows],
         [{key: value for key, value in row.items() if key not in TIME_FIELDS} for row in metrics],
+        {row["run"]: [part.tolist() for part in traces.read_steps(kept, row["run"])] for row in rows},
         (workdir / "config.json").read_text(),
     )
 
 
 @pytest.fixture
 def outcome():
-    """A function of a workdir: results, metrics without times, config."""
+    """A function of a workdir: results, metrics without times, every step, config."""
     return _outcome
 
 
