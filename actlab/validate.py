@@ -1,6 +1,6 @@
 """Tests the machinery that compares runs: errors at most at their nominal rate, power as predicted, no loss too low.
 
-python -m actlab.validate --results=runs/seed_study-1a2b3c4d
+python -m actlab.validate --runs=runs/seed_study-1a2b3c4d
 """
 
 import pathlib
@@ -11,8 +11,8 @@ from rich.table import Table
 
 from actlab import command
 
-_RESULTS = flags.DEFINE_multi_string(
-    "results", [], "Workdirs or results.csv whose noise is simulated and whose floors are checked; experiments/*."
+_RUNS = flags.DEFINE_multi_string(
+    "runs", [], "Workdirs or results.csv whose noise is simulated and whose floors are checked; experiments/*."
 )
 _N_SEEDS = flags.DEFINE_integer("n_seeds", 5, "Seeds of each simulated activation.", lower_bound=2)
 _REPEATS = flags.DEFINE_integer("repeats", 2000, "Simulated studies.", lower_bound=100)
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
 
     from actlab.studies import table, validity
 
-    paths = [pathlib.Path(path) for path in _RESULTS.value] or sorted(pathlib.Path("experiments").glob("*/results.csv"))
+    paths = [pathlib.Path(path) for path in _RUNS.value] or sorted(pathlib.Path("experiments").glob("*/results.csv"))
     results = [result for path in paths for result in table.read([path])]
     noise = validity.noise_of(results)
     console = Console(highlight=False, soft_wrap=True)

@@ -16,7 +16,9 @@ _QUESTION = flags.DEFINE_multi_string(
 )
 _BASELINE = flags.DEFINE_string("baseline", None, "Adds Dunnett's test of every other activation against this one.")
 _MARGIN = flags.DEFINE_float("margin", 0.005, "Nats within which two losses count as equal.")
-_OUT = flags.DEFINE_string("out", None, "File for the verdicts; verdicts.json beside the results of a single table.")
+_VERDICTS = flags.DEFINE_string(
+    "verdicts", None, "File for the verdicts; verdicts.json beside the results of a single table."
+)
 _WIDTH = 160  # where there is no terminal to ask
 
 
@@ -25,8 +27,8 @@ def main(arguments: list[str]) -> None:
     if not arguments:
         raise UserError("no table is given: name a workdir or a results.csv, python -m actlab.verdict runs/NAME.")
     paths = [pathlib.Path(argument) for argument in arguments]
-    if len(paths) > 1 and not _OUT.value:
-        raise UserError(f"--out is missing: {len(paths)} tables have no one place for their verdicts.")
+    if len(paths) > 1 and not _VERDICTS.value:
+        raise UserError(f"--verdicts is missing: {len(paths)} tables have no one place for their verdicts.")
 
     from actlab.studies import comparison, table
     from actlab.studies.comparison import files, listing
@@ -36,7 +38,7 @@ def main(arguments: list[str]) -> None:
     questions = [comparison.parse_question(text, names) for text in _QUESTION.value]
     compared = comparison.compare(results, questions, _MARGIN.value, _BASELINE.value)
     folder = paths[0] if paths[0].is_dir() else paths[0].parent
-    out = pathlib.Path(_OUT.value) if _OUT.value else folder / files.FILE
+    out = pathlib.Path(_VERDICTS.value) if _VERDICTS.value else folder / files.FILE
     files.write(out, compared)
     console = Console(highlight=False, soft_wrap=True)
     console = console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=_WIDTH)

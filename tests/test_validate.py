@@ -55,12 +55,12 @@ def test_the_studies_of_the_folder_are_read_by_default_and_others_by_flag(run, t
     code, out = run()
     assert code == 0 and "measured on 6 runs" in out and "none of 6 runs" in out
     other = tables.write(tmp_path / "two" / "results.csv", rows(tables, floor=0.99)[:2])
-    code, out = run(results=[str(other)])
+    code, out = run(runs=[str(other)])
     assert code == 0 and "stated" in out and "none of 2 runs" in out
 
 
 def test_a_loss_below_the_floor_is_exit_code_1_and_a_sentence(run, tables, tmp_path):
     path = tables.write(tmp_path / "results.csv", rows(tables, floor=1.01))
-    code, out = run(results=[str(path)])
+    code, out = run(runs=[str(path)])
     assert code == 1
     assert "not valid: a validation loss below the corpus's floor: 2 of 6 runs, gelu-lr0.001-seed0 with 1.0000" in out

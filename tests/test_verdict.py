@@ -100,9 +100,9 @@ def test_the_margin_is_that_of_equivalence(study, run, tables, tmp_path):
 def test_several_tables_are_one_and_need_a_place(study, run, tables, tmp_path):
     rows = [tables.row("silu", rate, seed, 1.4 + seed / 90) for rate in (1e-3, 3e-3, 1e-2) for seed in range(5)]
     other = tables.write(tmp_path / "other" / "results.csv", rows).parent
-    with pytest.raises(UserError, match="--out is missing: 2 tables"):
+    with pytest.raises(UserError, match="--verdicts is missing: 2 tables"):
         run(study, other)
-    out = run(study, other, out=str(tmp_path / "both.json"))
+    out = run(study, other, verdicts=str(tmp_path / "both.json"))
     assert "silu < gelu" in out and str(tmp_path / "both.json") in out
     assert not (study / "verdicts.json").exists()
 

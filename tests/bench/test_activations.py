@@ -139,7 +139,7 @@ def test_the_command_prints_a_table_and_writes_the_rows(tmp_path, capsys):
         (["training", "--repetitions=0"], "--repetitions=0 is too few: give 1 or more"),
         (["activations", "--shapes=1.3M"], "--shapes belongs to training"),
         (["training", "--dtypes=float32"], "--dtypes belongs to activations"),
-        (["training", "--shapes=1.4M"], "did you mean '1.3M'"),
+        (["training", "--shapes=1.33M"], "did you mean '1.3M'"),
         (["activations", "--out=nowhere/cost.csv"], "--out=nowhere/cost.csv is in no folder that exists"),
     ],
 )  # fmt: skip
