@@ -43,6 +43,7 @@ def check(folder, families, tmp_path, printed):
         assert (tmp_path / f"{family}.svg").read_bytes() == svg.read_bytes()
 
 
+@pytest.mark.slow
 def test_every_activation_is_drawn_and_twice_the_same(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(figures, "FAMILIES", {"gates": figures.FAMILIES["gates"]})
     run(f"--plot={tmp_path / 'new' / 'figures'}")
