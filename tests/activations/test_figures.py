@@ -43,6 +43,15 @@ def check(folder, families, tmp_path, printed):
         assert (tmp_path / f"{family}.svg").read_bytes() == svg.read_bytes()
 
 
+def test_a_family_is_drawn_and_twice_the_same(tmp_path):
+    for name in ("first", "second"):
+        figures.save(figures.overlay("gelu_scale"), tmp_path / name)
+    assert set(figures.FAMILIES["gelu_scale"].members) <= texts(tmp_path / "first.svg")
+    assert (tmp_path / "first.svg").read_bytes() == (tmp_path / "second.svg").read_bytes()
+    pixels = matplotlib.image.imread(tmp_path / "first.png")[..., :3]
+    assert 0.02 < np.mean(np.any(pixels < 0.85, axis=-1)) < 0.3
+
+
 @pytest.mark.slow
 def test_every_activation_is_drawn_and_twice_the_same(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(figures, "FAMILIES", {"gates": figures.FAMILIES["gates"]})
