@@ -5,6 +5,7 @@ import os
 import pathlib
 import types
 
+import chromium
 import jax
 import pytest
 
@@ -98,3 +99,14 @@ def tables(tmp_path):
         return table.read([write_table(tmp_path / "results.csv", rows)])
 
     return types.SimpleNamespace(row=result_row, write=write_table, read=read)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """A headless Chromium without network; the test is skipped where none is installed."""
+    found = chromium.find()
+    if not found:
+        pytest.skip("no chromium with its driver here: apt-get install chromium chromium-driver")
+    window = chromium.Browser(*found, tmp_path_factory.mktemp("chromium"))
+    yield window
+    window.close()

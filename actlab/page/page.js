@@ -1,0 +1,157 @@
+// Figures, controls, tables and links of a page. Nothing here asks the network for anything.
+const CONFIG = {
+  background: null,
+  font: 'system-ui, -apple-system, "Segoe UI", sans-serif',
+  view: { stroke: null },
+  axis: {
+    domainColor: "var(--faint)", tickColor: "var(--faint)", gridColor: "var(--line)", gridOpacity: 0.7,
+    labelColor: "var(--ink)", titleColor: "var(--ink)", titleFontWeight: "normal", labelFontSize: 11, titleFontSize: 12,
+  },
+  legend: { labelColor: "var(--ink)", titleColor: "var(--faint)", titleFontWeight: "normal", orient: "bottom", columns: 4 },
+  header: { labelColor: "var(--ink)", titleColor: "var(--faint)", labelFontSize: 12 },
+  title: { color: "var(--ink)", fontWeight: "normal" },
+  text: { color: "var(--ink)" },
+  rule: { color: "var(--ink)" },
+  point: { color: "var(--ink)" },
+};
+const BESIDE = 74; // pixels that axes and gaps of a facet take beside its view
+const views = new Map(); // of each drawing, its Vega view and the params of its spec
+
+const every = (selector, of = document) => [...of.querySelectorAll(selector)];
+
+function valueOf(control) {
+  if (control.matches("fieldset")) return every("input:checked", control).map((box) => box.value);
+  return control.type === "range" ? Number(control.value) : control.value;
+}
+
+function controlsOf(drawing) {
+  const home = drawing.closest("section");
+  return home ? every("[data-param]", home) : [];
+}
+
+function columnsThatFit(spec, drawing) {
+  return Math.max(1, Math.floor(drawing.clientWidth / ((spec.spec?.width ?? 200) + BESIDE)));
+}
+
+function specOf(drawing) {
+  return JSON.parse(drawing.parentElement.querySelector("script").textContent);
+}
+
+function objects({ columns, rows }) {
+  return rows.map((row) => Object.fromEntries(columns.map((column, index) => [column, row[index]])));
+}
+
+async function draw(drawing) {
+  const { spec, data } = specOf(drawing);
+  spec.datasets = Object.fromEntries(Object.entries(data).map(([name, table]) => [name, objects(table)]));
+  for (const control of controlsOf(drawing)) {
+    const param = (spec.params ?? []).find((one) => one.name === control.dataset.param);
+    if (param) param.value = valueOf(control);
+  }
+  if (spec.facet && !spec.columns && !spec.facet.row && !spec.facet.column) {
+    spec.columns = columnsThatFit(spec, drawing);
+    drawing.dataset.columns = spec.columns;
+  }
+  const options = { actions: false, ast: true, config: CONFIG, renderer: "svg", tooltip: { disableDefaultStyle: true } };
+  views.get(drawing)?.view.finalize();
+  const { view } = await window.vegaEmbed(drawing, spec, options);
+  view.addEventListener("click", (_, item) => item?.datum?.link && go(item.datum.link));
+  views.set(drawing, { view, params: (spec.params ?? []).map((param) => param.name) });
+}
+
+function listen(control) {
+  const tell = () => {
+    const output = control.parentElement.querySelector("output");
+    if (output && control.type === "range") output.value = control.value;
+    for (const drawing of every(".drawing", control.closest("section"))) {
+      const { view, params } = views.get(drawing) ?? { params: [] };
+      if (params.includes(control.dataset.param)) view.signal(control.dataset.param, valueOf(control)).runAsync();
+    }
+  };
+  control.addEventListener("input", tell);
+  for (const button of every("[data-all]", control)) {
+    button.addEventListener("click", () => {
+      for (const box of every("input", control)) box.checked = Boolean(button.dataset.all);
+      tell();
+    });
+  }
+}
+
+function sortBy(table, heading) {
+  const index = [...heading.parentElement.children].indexOf(heading);
+  const down = heading.getAttribute("aria-sort") === "ascending";
+  const body = table.tBodies[0];
+  const key = (row) => row.cells[index].dataset.order ?? row.cells[index].textContent.trim();
+  const compare = (one, other) => {
+    const [a, b] = [key(one), key(other)];
+    const [x, y] = [a === "" ? NaN : Number(a), b === "" ? NaN : Number(b)];
+    if (Number.isNaN(x) && Number.isNaN(y)) return (down ? -1 : 1) * a.localeCompare(b);
+    // What is no number stays last either way.
+    if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) ? 1 : -1;
+    return (down ? -1 : 1) * (x - y);
+  };
+  body.append(...[...body.rows].sort(compare));
+  for (const other of heading.parentElement.children) other.removeAttribute("aria-sort");
+  heading.setAttribute("aria-sort", down ? "descending" : "ascending");
+}
+
+function filter(holder, words) {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  let shown = 0;
+  const rows = holder.querySelector("tbody").rows;
+  for (const row of rows) {
+    // A word matches a whole cell when it is written with an equals sign before it.
+    const cells = [...row.cells].map((cell) => cell.textContent.trim().toLowerCase());
+    const text = cells.join(" ");
+    const hit = wanted.every((word) => (word.startsWith("=") ? cells.includes(word.slice(1)) : text.includes(word)));
+    row.hidden = !hit;
+    shown += hit;
+  }
+  holder.querySelector("output").value = shown === rows.length ? `${shown} rows` : `${shown} of ${rows.length} rows`;
+}
+
+function go(place, words) {
+  const target = document.getElementById(place);
+  if (!target) return;
+  const search = target.querySelector("input[type=search]");
+  if (words && search) {
+    search.value = words;
+    filter(target, words);
+  }
+  if (location.hash === `#${place}`) unfold();
+  location.hash = place;
+}
+
+function unfold() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  for (let one = target; one; one = one.parentElement) if (one.matches("details")) one.open = true;
+  target?.scrollIntoView();
+}
+
+async function start() {
+  every("[data-param]").forEach(listen);
+  for (const form of every("form")) form.addEventListener("submit", (event) => event.preventDefault());
+  for (const heading of every(".table th")) {
+    heading.querySelector("button").addEventListener("click", () => sortBy(heading.closest("table"), heading));
+  }
+  for (const search of every(".table input[type=search]")) {
+    search.addEventListener("input", () => filter(search.closest(".table"), search.value));
+  }
+  for (const link of every("a[data-words]")) {
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      go(link.hash.slice(1), link.dataset.words);
+    });
+  }
+  for (const drawing of every(".drawing")) await draw(drawing);
+  new ResizeObserver(() => {
+    for (const drawing of every(".drawing[data-columns]")) {
+      if (Number(drawing.dataset.columns) !== columnsThatFit(specOf(drawing).spec, drawing)) draw(drawing);
+    }
+  }).observe(document.body);
+  window.addEventListener("hashchange", unfold);
+  if (location.hash) unfold();
+  document.body.dataset.ready = "true";
+}
+
+start();

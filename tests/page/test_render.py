@@ -1,0 +1,100 @@
+"""A page's text: escaped, self-contained, the same twice."""
+
+import itertools
+import re
+
+import markupsafe
+import pytest
+
+from actlab.page import (
+    Cell,
+    Choice,
+    Code,
+    Controls,
+    Details,
+    Figure,
+    Listing,
+    Rows,
+    Section,
+    Side,
+    Slider,
+    Table,
+    Text,
+    Toggles,
+    ink,
+    render,
+)
+from actlab.page.figures import compact
+
+HOSTILE = "</script><script>alert(1)</script>&\"'<!--"
+SPEC = {"mark": "point", "data": {"name": "d"}}
+
+
+def everywhere(*texts: str) -> str:
+    """A page with texts, one after the other, in every place that takes one."""
+    text = itertools.cycle(texts)
+    cells = [[next(text), Cell(next(text), link=next(text), words=next(text), swatch=next(text))]]
+    rows = {"d": Rows((next(text),), [(next(text),)])}
+    toggles = Toggles(next(text), next(text), (next(text), next(text)))
+    choice = Choice(next(text), next(text), (next(text),), "")
+    blocks = (
+        Text(next(text)),
+        Listing((next(text),)),
+        Code(next(text), next(text)),
+        Figure("figure", {**SPEC, "title": next(text)}, rows, next(text), next(text)),
+        Controls((toggles, choice, Slider(next(text), next(text), 0, 1, 1, 0))),
+        Table("table", (next(text),), cells, next(text), filtered=True),
+        Details("details", next(text), (Text(next(text)),)),
+        Side(((next(text), Text(next(text))),)),
+    )
+    return render(next(text), next(text), [Section("s", next(text), blocks)])
+
+
+def test_no_text_gets_out_of_its_place():
+    html = everywhere(HOSTILE)
+    assert HOSTILE not in html
+    # Three scripts of ours and the data of the figure, whatever the texts are.
+    assert html.count("<script") == everywhere("harmless").count("<script")
+    assert html.count("</script") == everywhere("harmless").count("</script")
+
+
+def test_every_text_is_there():
+    texts = [f"<{number}>" for number in range(32)]
+    html = everywhere(*texts)
+    assert [text for text in texts if markupsafe.escape(text) not in html and json_escape(text) not in html] == []
+    assert html.count("&lt;0&gt;") == 1, "there are fewer texts than places"
+
+
+def json_escape(text: str) -> str:
+    return text.replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def test_it_loads_nothing():
+    html = everywhere("harmless")
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
+    assert policy and "default-src 'none'" in policy[1] and "unsafe-eval" not in policy[1]
+    body = re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
+    assert not re.search(r"(src|href)=\"(?!#|data:)", body) and "url(" not in body and "@import" not in body
+
+
+def test_it_is_the_same_twice_and_without_figures_small():
+    assert everywhere("a") == everywhere("a")
+    assert len(render("a", "", [])) < 30_000 < len(everywhere("a"))
+
+
+def test_two_places_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="'one'"):
+        render(
+            "",
+            "",
+            [Section("one", "", ()), Section("two", "", (Details("d", "", (Code("", ""), Details("one", "", ()))),))],
+        )
+
+
+def test_numbers_are_short_and_what_is_none_is_null():
+    rows = [(1 / 3, float("nan"), float("inf"), "text", 7, None, 4.0)]
+    assert compact(rows) == [[0.33333, None, None, "text", 7, None, 4]]
+
+
+def test_black_is_the_ink_of_the_page():
+    assert ink("#000000") == "var(--ink)" and ink("#0072b2") == "#0072b2"
