@@ -17,12 +17,12 @@ _SIZES = {
         "data.batch_size": 8,
         "data.n_stories": 30_000,
         "optimizer.learning_rate": 3e-3,
-        "train.n_steps": 2400,
+        "train.n_steps": 1800,
         "train.eval_every": 600,
         "train.checkpoint_every": 600,
         # Batches are small beside the validation set: a census may cost 40 steps.
         "train.probe_every": 300,
-        "train.census_every": 2400,
+        "train.census_every": 1800,
     },
     # About 10.7M parameters over bytes: the schema's own defaults.
     "char": {},

@@ -105,13 +105,13 @@ def settle(config: Config, runs: Sequence[Run], tokens: TokenCache) -> tuple[Con
 
 
 def _deal(settings: Sequence[Setting], lanes: Sequence[Sequence[int]]) -> dict[str, list[str]]:
-    """The runs of each program."""
-    parts = {}
+    """The runs of each program: the first of every cohort, then the second, so that a sweep cut short is balanced."""
+    hands = []
     for setting, numbers in zip(settings, lanes, strict=True):
         names = iter(setting.names)
-        for number in numbers:
-            parts[str(len(parts))] = list(itertools.islice(names, number))
-    return parts
+        hands.append([list(itertools.islice(names, number)) for number in numbers])
+    rounds = itertools.chain.from_iterable(itertools.zip_longest(*hands))
+    return {str(number): runs for number, runs in enumerate(runs for runs in rounds if runs)}
 
 
 def say_if_done(console: Console, records: Workdir, n_runs: int) -> bool:
