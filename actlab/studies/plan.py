@@ -12,7 +12,7 @@ from rich.table import Table
 
 from actlab import config as config_lib
 from actlab.studies import sweep
-from actlab.training import layout, memory
+from actlab.training import layout, memory, prober
 from actlab.training.cohort import Cohort, maps_lanes
 from actlab.training.setting import Setting
 
@@ -85,8 +85,9 @@ def _plan(setting: Setting, calibration: Calibration) -> Plan:
     size = at_once * state + (work if by_map else at_once * work)
     # A forward pass is a third of an update.
     n_evaluations = 1 + -(-config.train.n_steps // config.train.eval_every)
-    evaluated = n_evaluations * setting.feed.windows_NBL.shape[0] / 3
-    seconds = (config.train.n_steps + evaluated) * calibration.seconds_per_step * n_lanes / n_lane / per_lane
+    n_batches = setting.feed.windows_NBL.shape[0]
+    updates = config.train.n_steps + n_evaluations * n_batches / 3 + prober.work(config.train, n_batches)
+    seconds = updates * calibration.seconds_per_step * n_lanes / n_lane / per_lane
     return Plan(setting, tuple(lanes), mesh.size, size, seconds)
 
 

@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Float32, Int32
 
 from actlab import activations
 from actlab.config import Config, TrainConfig
+from actlab.probes import curvature
 from actlab.probes.activity import firing_rate_bound
 from actlab.training.cohort import Cohort
 
@@ -28,6 +29,21 @@ def spans(train: TrainConfig) -> tuple[int, ...]:
 def is_due(train: TrainConfig, every: int, step: int) -> bool:
     """Whether a probe of that cadence, in steps, runs at `step`: at its multiples, 0 among them, and at the end."""
     return every > 0 and (step % every == 0 or step == train.n_steps)
+
+
+def work(train: TrainConfig, n_batches: int) -> float:
+    """What all probes of a run take, in updates; `n_batches` is the size of the validation set.
+
+    A probe is a gradient; a census a forward pass, a third of one, over every batch, which is the most it can be; a
+    curvature an iteration's two products with a matrix, each of them about two gradients.
+    """
+    each = {"probe_every": 1, "census_every": n_batches / 3, "curvature_every": 4 * curvature.ITERATIONS}
+    times = {name: _times(train, getattr(train, name)) for name in each}
+    return sum(cost * times[name] for name, cost in each.items())
+
+
+def _times(train: TrainConfig, every: int) -> int:
+    return 1 + -(-train.n_steps // every) if every else 0
 
 
 class Prober:
