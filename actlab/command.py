@@ -1,8 +1,9 @@
-"""What every command does around its work: parse flags, turn a UserError into a sentence and exit code 2."""
+"""What every command does around its work: help, flags, a UserError turned into a sentence and exit code 2."""
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from absl import app, flags, logging
 from rich.console import Console
@@ -12,6 +13,8 @@ from actlab.errors import UserError
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
+HELP = ("--help", "-help", "-h")  # absl's own page has the flags of every library that is imported
+_WIDTH = 120
 
 Item = TypeVar("Item")
 
@@ -39,6 +42,20 @@ def refuse(arguments: Sequence[str]) -> None:
         raise UserError(f"{arguments[0]!r} is no flag: write --{arguments[0].lstrip('-')}, with two dashes.")
 
 
+def page(command: Mapping[str, Any]) -> str:
+    """What --help prints of a command, given its module's names: its docstring, then its flags with their defaults."""
+    own = [value.name for value in command.values() if isinstance(value, flags.FlagHolder)]
+    return "\n".join([command["__doc__"].rstrip(), "", "Flags:", *map(_entry, own)])
+
+
+def _entry(name: str) -> str:
+    flag = flags.FLAGS[name]
+    default = "" if flag.default in (None, "", []) else f" By default {str(flag.default_as_str).strip(chr(39))}."
+    head = f"  --{'[no]' if flag.boolean else ''}{name}".ljust(18)
+    help = flag.help.partition(";\n")[0]  # after which absl explains what a repeated flag is
+    return textwrap.fill(f"{help}{default}", _WIDTH, initial_indent=f"{head}  ", subsequent_indent=" " * 20)
+
+
 def run(main: Callable[[list[str]], int | None], parse: Callable[[Sequence[str]], list[str]] = flags.FLAGS) -> None:
     """Runs `main(arguments)` with flags parsed by `parse` and exits with its code (None is 0)."""
 
@@ -57,5 +74,8 @@ def run(main: Callable[[list[str]], int | None], parse: Callable[[Sequence[str]]
             fail("interrupted; the same command goes on.")
             return EXIT_INTERRUPTED
 
+    if not set(HELP).isdisjoint(sys.argv[1:]):
+        print(page(vars(sys.modules[main.__module__])))
+        sys.exit(0)
     logging.set_verbosity(logging.ERROR)
     app.run(guarded, flags_parser=parsed)

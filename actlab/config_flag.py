@@ -40,11 +40,17 @@ class _Parser(flags.ArgumentParser):
         return config_lib.to_config_dict(config_lib.from_json(text))
 
 
-def define() -> None:
+def define() -> flags.FlagHolder:
     """Defines the flag; called once by a command, before flags are parsed."""
-    config_flags.DEFINE_config_file("config", None, "Config file, with a preset after a colon, or a config.json.")
+    holder = config_flags.DEFINE_config_file(
+        "config",
+        None,
+        "Config file, with a preset after a colon, or a config.json. --config.FIELD=VALUE, as often as wanted, changes "
+        "a field; actlab/config.py has them all.",
+    )
     flag = flags.FLAGS["config"]
     flag.parser = _Parser(flag.parser)
+    return holder
 
 
 def parse(argv: Sequence[str]) -> list[str]:

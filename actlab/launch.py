@@ -3,9 +3,10 @@
   python -m actlab.launch --config=configs/seed_study.py --workdir=runs/study --executor=slurm --gpus=1 --time=8:00:00
   python -m actlab.launch --config=configs/seed_study.py:small --workdir=runs/study --executor=local --max_parallel=2
 
-One job per cohort, in WORKDIR/jobs; what is gathered in WORKDIR is what actlab.main would have left there. The same
-command again goes on: jobs that are done are not run again, jobs in the queue are found there. Exit codes: 0 all jobs
-are done, 1 a job failed (its log is named), 2 the input must change, 130 and 143 stopped by SIGINT and SIGTERM.
+One job per cohort, in WORKDIR/jobs; what is gathered in WORKDIR is what actlab.main would have left there. Without
+--workdir the folder is runs/CONFIG-FINGERPRINT. The same command again goes on: jobs that are done are not run again,
+jobs in the queue are found there. Exit codes: 0 all jobs are done, 1 a job failed (its log is named), 2 the input must
+change, 130 and 143 stopped by SIGINT and SIGTERM.
 """
 
 import pathlib
@@ -16,8 +17,8 @@ from absl import flags
 from actlab import command, config_flag
 from actlab.errors import UserError, suggestion
 
-config_flag.define()
-_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the sweep; by default runs/CONFIG-FINGERPRINT.")
+_CONFIG = config_flag.define()
+_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run or a sweep.")
 _EXECUTOR = flags.DEFINE_string("executor", None, "slurm, or local: processes of this machine.")
 _MAX_PARALLEL = flags.DEFINE_integer(
     "max_parallel", None, "Most jobs at once, by default 1 for local and no limit for slurm.", lower_bound=1

@@ -6,8 +6,9 @@
   python -m actlab.main --config=runs/mine/config.json --workdir=runs/mine_again    (the same run once more)
   python -m actlab.main --config=configs/tinystories_gelu.py --profile=trace
 
-The same command again goes on where the last one stopped, or says that the work is done. Exit codes: 0 finished,
-2 the input must change (one sentence says how), 143 stopped by SIGTERM after saving.
+Without --workdir the folder is runs/CONFIG-FINGERPRINT. The same command again goes on where the last one stopped, or
+says that the work is done. Exit codes: 0 finished, 2 the input must change (one sentence says how), 143 stopped by
+SIGTERM after saving.
 """
 
 import pathlib
@@ -17,8 +18,8 @@ from absl import flags
 
 from actlab import command, config_flag
 
-config_flag.define()
-_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run; by default runs/CONFIG-FINGERPRINT.")
+_CONFIG = config_flag.define()
+_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run or a sweep.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Prints the plan and trains nothing.")
 _PROFILE = flags.DEFINE_string("profile", None, "Folder for a trace of a few updates; prints the slowest operations.")
 

@@ -1,6 +1,8 @@
 """Writes text with a trained decoder.
 
-python -m actlab.sample --workdir=runs/tinystories_gelu-1a2b3c4d --prompt="Once upon a time" --temperature=0.8
+  python -m actlab.sample --workdir=runs/tinystories_gelu-1a2b3c4d --prompt="Once upon a time" --temperature=0.8
+
+The newest sound checkpoint is used; --run names one run of a sweep.
 """
 
 import math
@@ -11,12 +13,12 @@ from absl import flags
 from actlab import command
 from actlab.errors import UserError
 
-_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run; its newest sound checkpoint is used.")
+_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run or a sweep.")
 _RUN = flags.DEFINE_string("run", None, "Name of a run, where the folder is a sweep's.")
 _PROMPT = flags.DEFINE_string("prompt", "", "Text that the document begins with.")
 _TEMPERATURE = flags.DEFINE_float("temperature", 1.0, "Divides the logits; 0 takes the likeliest token.", lower_bound=0)
 _TOP_K = flags.DEFINE_integer("top_k", 0, "Draws from this many likeliest tokens only; 0 from all.", lower_bound=0)
-_SEED = flags.DEFINE_integer("seed", 0, "Of the draws.", lower_bound=0, upper_bound=2**31 - 1)
+_SEED = flags.DEFINE_integer("seed", 0, "Of the random draws.", lower_bound=0, upper_bound=2**31 - 1)
 _N_TOKENS = flags.DEFINE_integer("n_tokens", 256, "Most tokens to draw.", lower_bound=1)
 
 

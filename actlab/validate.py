@@ -16,7 +16,7 @@ _RUNS = flags.DEFINE_multi_string(
 )
 _N_SEEDS = flags.DEFINE_integer("n_seeds", 5, "Seeds of each simulated activation.", lower_bound=2)
 _REPEATS = flags.DEFINE_integer("repeats", 2000, "Simulated studies.", lower_bound=100)
-_SEED = flags.DEFINE_integer("seed", 0, "Of the simulation.", lower_bound=0, upper_bound=2**31 - 1)
+_SEED = flags.DEFINE_integer("seed", 0, "Of the random draws.", lower_bound=0, upper_bound=2**31 - 1)
 EXIT_INVALID = 1
 _WIDTH = 160  # where there is no terminal to ask
 

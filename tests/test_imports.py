@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "main": {"command", "config_flag", "studies", "training"},
     "launch": {"command", "config_flag", "errors", "studies"},
     "__init__": set(),
+    "__main__": {"command", "errors"},
 }
 OWNERS = {
     "flax": ("models/",),
