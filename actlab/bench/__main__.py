@@ -12,7 +12,7 @@ beside, turn by turn. `activations` measures each activation against ReLU, alone
 import csv
 import pathlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from absl import flags
@@ -40,9 +40,7 @@ def main(arguments: list[str]) -> None:
     out = pathlib.Path(_OUT.value) if _OUT.value else None
     if out and not out.parent.is_dir():
         raise UserError(f"--out={out} is in no folder that exists: make {out.parent} first.")
-    rows = _training() if arguments[0] == "training" else _activations()
-    if out:
-        _write(out, rows)
+    _training(out) if arguments[0] == "training" else _activations(out)
 
 
 def _refuse_flags_of_others(benchmark: str) -> None:
@@ -59,19 +57,18 @@ def _repetitions(default: int, least: int) -> int:
     return repetitions
 
 
-def _training() -> Sequence[Mapping[str, Any]]:
+def _training(out: pathlib.Path | None) -> None:
     from actlab.bench import tables, training
 
     shapes = training.default_names() if _SHAPES.value is None else _SHAPES.value
     for name in shapes or [""]:
         if name not in training.SHAPES:
             raise UserError(f"--shapes={name} is not known: {suggestion(name, training.SHAPES)}")
-    rows = list(training.measure(shapes, _repetitions(default=5, least=1)))
+    rows = list(_written(out, training.measure(shapes, _repetitions(default=5, least=1))))
     command.console().print(tables.plain(rows))
-    return rows
 
 
-def _activations() -> Sequence[Mapping[str, Any]]:
+def _activations(out: pathlib.Path | None) -> None:
     from actlab import activations as catalogue
     from actlab.bench import activations, tables
 
@@ -84,12 +81,11 @@ def _activations() -> Sequence[Mapping[str, Any]]:
     sizes = activations.default_sizes() if _SIZES.value is None else [_size(text) for text in _SIZES.value or [""]]
     # An interval needs two repetitions.
     cases = activations.cases(_DTYPES.value, sizes)
-    measured = activations.measure(names, cases, _repetitions(default=25, least=2))
+    measured = _written(out, activations.measure(names, cases, _repetitions(default=25, least=2)))
     rows = list(command.track(measured, "measuring", len(names) * len(cases)))
     console = command.console()
     for table in tables.relative(rows):
         console.print(table)
-    return rows
 
 
 def _size(text: str) -> Any:
@@ -101,12 +97,20 @@ def _size(text: str) -> Any:
     return Size(int(match[1]), int(match[2]))
 
 
-def _write(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    first, *rest = rows
+def _written(path: pathlib.Path | None, rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The rows, each in the file before the next is measured: a benchmark that is stopped keeps what it has."""
+    if path is None:
+        yield from rows
+        return
     with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, first, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows([first, *rest])
+        writer = None
+        for row in rows:
+            if writer is None:
+                writer = csv.DictWriter(file, row, lineterminator="\n")
+                writer.writeheader()
+            writer.writerow(row)
+            file.flush()
+            yield row
 
 
 if __name__ == "__main__":

@@ -122,6 +122,17 @@ def test_the_command_prints_a_table_and_writes_the_rows(tmp_path, capsys):
     assert "celu(alpha=2.0)" in out and "bfloat16, 8x8" in out and max(map(len, out.splitlines())) <= 120
 
 
+def test_a_benchmark_that_is_stopped_keeps_the_rows_it_has(tmp_path, monkeypatch):
+    def measure(*_):
+        yield {"activation": "relu", "ratio": 1.0}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(activations, "measure", measure)
+    with pytest.raises(KeyboardInterrupt):
+        run("activations", "--activations=relu", "--sizes=8x8", "--dtypes=float32", f"--out={tmp_path / 'cost.csv'}")
+    assert (tmp_path / "cost.csv").read_text() == "activation,ratio\nrelu,1.0\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
