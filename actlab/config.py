@@ -21,7 +21,7 @@ from actlab.errors import UserError, suggestion
 class ModelConfig:
     """The network. Every field is static: another value is another compiled program."""
 
-    kind: Literal["decoder"] = field("decoder", "GPT-style causal decoder")
+    kind: Literal["decoder", "encoder"] = field("decoder", "GPT-style causal decoder or BERT-style encoder")
     activation: str = field(
         "gelu", "feed-forward activation, a name of actlab.activations.names(), gelu_scale(s=0.25) with parameters"
     )
@@ -32,6 +32,7 @@ class ModelConfig:
     context: int = field(128, "longest input", unit="tokens", low=2)
     vocab_size: int | None = field(None, "None is the tokenizer's, rounded up to a multiple of 64", low=2)
     norm: Literal["layernorm", "rmsnorm"] = field("layernorm", "kind of normalisation")
+    norm_epsilon: float = field(1e-5, "added to the mean square a norm divides by; BERT's is 1e-12", above=0.0)
     norm_position: Literal["pre", "post"] = field(
         "pre", "before each sublayer (GPT-2) or after its residual sum (BERT)"
     )
@@ -41,6 +42,10 @@ class ModelConfig:
         "gpt2", "gpt2 draws all weights at 0.02; gain draws the feed-forward's so that it keeps the second moment"
     )
     use_bias: bool = field(False, "biases in projections and norms; off, so that gated matches plain to the parameter")
+    head_activation: str = field("gelu", "of an encoder's masked-token head, which it has where n_classes is 0")
+    pooler_activation: str = field("tanh", "of an encoder's pooler, which it has where n_classes is not 0")
+    n_segments: int = field(2, "token types that an encoder tells apart", low=1)
+    n_classes: int = field(0, "classes an encoder sorts inputs into, with no masked-token head; 0 is none", low=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -275,6 +280,21 @@ def _check_relations(config: Config) -> None:
         raise UserError(
             f"config.model.position='rotary' rotates pairs, but heads of size {model.d_model // model.n_heads} "
             "are odd: change config.model.d_model or config.model.n_heads."
+        )
+    if model.kind == "decoder" and model.n_classes:
+        raise UserError(
+            f"config.model.n_classes={model.n_classes} needs a pooler, which a decoder has not: "
+            "set config.model.kind='encoder' or n_classes=0."
+        )
+    if not model.n_classes and model.pooler_activation != ModelConfig.pooler_activation:
+        raise UserError(
+            f"config.model.pooler_activation={model.pooler_activation!r} changes nothing where "
+            "config.model.n_classes=0 leaves out the pooler: set n_classes, or leave the activation alone."
+        )
+    if model.kind == "decoder" and model.head_activation != ModelConfig.head_activation:
+        raise UserError(
+            f"config.model.head_activation={model.head_activation!r} changes nothing in a decoder: "
+            "set config.model.kind='encoder', or leave the activation alone."
         )
     if train.checkpoint_every % train.eval_every:
         raise UserError(

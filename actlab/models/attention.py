@@ -1,4 +1,4 @@
-"""Causal attention over whole windows: cuDNN's flash attention where there is one, else ours; and over a cache."""
+"""Attention, causal or to all tokens: cuDNN's flash attention where there is one, else ours; and over a cache."""
 
 import math
 import re
@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 # Finite, so that a row without any allowed key gives no NaN; exp of it is exactly 0 in float32.
 MASKED = -1e30
@@ -21,6 +21,20 @@ def attend_causally(
         return jax.nn.dot_product_attention(q_BLHK, k_BLHK, v_BLHK, is_causal=True, implementation="cudnn")
     positions_L = jnp.arange(q_BLHK.shape[1])
     return attend(q_BLHK, k_BLHK, v_BLHK, positions_L[None, :] <= positions_L[:, None])
+
+
+def attend_to_all(
+    q_BLHK: Float[Array, "B L H K"],
+    k_BLHK: Float[Array, "B L H K"],
+    v_BLHK: Float[Array, "B L H K"],
+    real_BL: Bool[Array, "B L"] | None,
+) -> Float[Array, "B L H K"]:
+    """Attention of each position to all that are real, or to all."""
+    if real_BL is None:
+        if flashes(q_BLHK.dtype, q_BLHK.shape[-1]):
+            return jax.nn.dot_product_attention(q_BLHK, k_BLHK, v_BLHK, implementation="cudnn")
+        real_BL = jnp.ones(q_BLHK.shape[:2], bool)
+    return attend(q_BLHK, k_BLHK, v_BLHK, real_BL[:, None, None, :])
 
 
 def flashes(dtype: DTypeLike, head: int) -> bool:
@@ -38,11 +52,11 @@ def attend(
     q_BLHK: Float[Array, "B L H K"],
     k_BMHK: Float[Array, "B M H K"],
     v_BMHK: Float[Array, "B M H K"],
-    mask_LM: Array,
+    mask: Bool[Array, "L M"] | Bool[Array, "B 1 1 M"],
 ) -> Float[Array, "B L H K"]:
-    """softmax(q k^T / sqrt(K)) v with the softmax in float32; mask_LM is True where a query may look."""
+    """softmax(q k^T / sqrt(K)) v with the softmax in float32; the mask is True where a query may look."""
     q_BHLK, k_BHMK, v_BHMK = (jnp.swapaxes(array, 1, 2) for array in (_scaled(q_BLHK), k_BMHK, v_BMHK))
-    return jnp.swapaxes(_attend(q_BHLK, k_BHMK, v_BHMK, mask_LM), 1, 2)
+    return jnp.swapaxes(_attend(q_BHLK, k_BHMK, v_BHMK, mask), 1, 2)
 
 
 def _scaled(q_BLHK: Array) -> Array:
@@ -50,12 +64,12 @@ def _scaled(q_BLHK: Array) -> Array:
 
 
 @jax.custom_vjp
-def _attend(q_BHLK: Array, k_BHMK: Array, v_BHMK: Array, mask_LM: Array) -> Array:
-    return _attend_forward(q_BHLK, k_BHMK, v_BHMK, mask_LM)[0]
+def _attend(q_BHLK: Array, k_BHMK: Array, v_BHMK: Array, mask: Array) -> Array:
+    return _attend_forward(q_BHLK, k_BHMK, v_BHMK, mask)[0]
 
 
-def _attend_forward(q_BHLK: Array, k_BHMK: Array, v_BHMK: Array, mask_LM: Array) -> tuple[Array, Any]:
-    scores_BHLM = jnp.where(mask_LM, _product("bhlk,bhmk->bhlm", q_BHLK, k_BHMK), MASKED)
+def _attend_forward(q_BHLK: Array, k_BHMK: Array, v_BHMK: Array, mask: Array) -> tuple[Array, Any]:
+    scores_BHLM = jnp.where(mask, _product("bhlk,bhmk->bhlm", q_BHLK, k_BHMK), MASKED)
     weights_BHLM = jnp.exp(scores_BHLM - scores_BHLM.max(axis=-1, keepdims=True))
     # Rows are divided by their sums after the product with v, which is narrower, and so again in the backward pass.
     inverse_BHL1 = 1 / weights_BHLM.sum(axis=-1, keepdims=True)

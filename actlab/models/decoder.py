@@ -32,11 +32,10 @@ class Decoder(nn.Module):
         spec, length = self.spec, tokens_BL.shape[1]
         if length + (offset if isinstance(offset, int) else 0) > spec.context:
             raise ValueError(f"{length} tokens from position {offset} on do not fit into a context of {spec.context}")
-        init = nn.initializers.normal(layers.INIT_STD)
-        token_embedding = nn.Embed(spec.vocab_size, spec.d_model, embedding_init=init, name="token_embedding")
+        token_embedding = layers.embedding(spec, spec.vocab_size, "token_embedding")
         x_BLD = token_embedding(tokens_BL)
         if spec.position == "learned":
-            position_embedding = nn.Embed(spec.context, spec.d_model, embedding_init=init, name="position_embedding")
+            position_embedding = layers.embedding(spec, spec.context, "position_embedding")
             x_BLD = x_BLD + position_embedding(offset + jnp.arange(length))[None]
         x_TD = x_BLD.reshape(-1, spec.d_model)
 
@@ -54,5 +53,5 @@ class Decoder(nn.Module):
         if spec.tie_embeddings:
             readout = layers.Readout(token_embedding.embedding.T.astype(spec.dtype))
         else:
-            readout = layers.Output(spec, name="output")()
+            readout = layers.Output(spec, spec.vocab_size, name="output")()
         return x_BLD, readout, tuple(hidden), tuple(key_values)

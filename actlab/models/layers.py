@@ -12,14 +12,13 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from actlab import activations
-from actlab.models.attention import attend, attend_causally
+from actlab.models.attention import attend, attend_causally, attend_to_all
 from actlab.models.spec import Spec
 
 INIT_STD = 0.02  # GPT-2 (Radford et al. 2019, section 2.3)
-NORM_EPSILON = 1e-5
 ROTARY_BASE = 10_000.0  # Su et al. 2021, arXiv:2104.09864, section 3.2.2
 
 
@@ -90,6 +89,12 @@ def dense(spec: Spec, features: int, name: str, std: float = INIT_STD) -> nn.Den
     )
 
 
+def embedding(spec: Spec, n_entries: int, name: str) -> nn.Embed:
+    """A table of float32 vectors, N(0, 0.02^2)."""
+    init = nn.initializers.normal(INIT_STD)
+    return nn.Embed(n_entries, spec.d_model, embedding_init=init, name=name)
+
+
 class Readout(NamedTuple):
     """The output projection in the compute dtype: a kernel, and a bias where the model has one."""
 
@@ -106,12 +111,13 @@ class Output(nn.Module):
     """Parameters of an output projection of its own."""
 
     spec: Spec
+    features: int
 
     @nn.compact
     def __call__(self) -> Readout:
         """The projection."""
         spec = self.spec
-        shape = (spec.d_model, spec.vocab_size)
+        shape = (spec.d_model, self.features)
         kernel_DV = self.param("kernel", nn.initializers.normal(INIT_STD), shape, jnp.float32).astype(spec.dtype)
         bias = nn.initializers.zeros
         return Readout(kernel_DV, self.param("bias", bias, shape[1:], jnp.float32) if spec.use_bias else None)
@@ -135,21 +141,21 @@ def feed_forward_std(spec: Spec) -> tuple[float, float]:
     return 1 / math.sqrt(spec.d_model), gain / math.sqrt(spec.d_hidden * 2 * spec.n_layers)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
-def standardise(x_TD: Float[Array, "T D"], centred: bool) -> Float[Array, "T D"]:
-    """x / sqrt(mean(x^2) + 1e-5) over features, of x less its mean if `centred`."""
-    return _standardise_forward(x_TD, centred)[0]
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
+def standardise(x_TD: Float[Array, "T D"], centred: bool, epsilon: float) -> Float[Array, "T D"]:
+    """x / sqrt(mean(x^2) + epsilon) over features, of x less its mean if `centred`."""
+    return _standardise_forward(x_TD, centred, epsilon)[0]
 
 
-def _standardise_forward(x_TD: Array, centred: bool) -> tuple[Array, tuple[Array, Array]]:
+def _standardise_forward(x_TD: Array, centred: bool, epsilon: float) -> tuple[Array, tuple[Array, Array]]:
     if centred:
         x_TD = x_TD - x_TD.mean(axis=1, keepdims=True)
-    inverse_T1 = jax.lax.rsqrt(jnp.square(x_TD).mean(axis=1, keepdims=True) + NORM_EPSILON)
+    inverse_T1 = jax.lax.rsqrt(jnp.square(x_TD).mean(axis=1, keepdims=True) + epsilon)
     y_TD = x_TD * inverse_T1
     return y_TD, (y_TD, inverse_T1)
 
 
-def _standardise_backward(centred: bool, saved: tuple[Array, Array], dy_TD: Array) -> tuple[Array]:
+def _standardise_backward(centred: bool, _: float, saved: tuple[Array, Array], dy_TD: Array) -> tuple[Array]:
     y_TD, inverse_T1 = saved
     dx_TD = dy_TD - y_TD * (dy_TD * y_TD).mean(axis=1, keepdims=True)
     if centred:
@@ -169,7 +175,7 @@ class Norm(nn.Module):
     def __call__(self, x_TD: Float[Array, "T D"]) -> Float[Array, "T D"]:
         """The features at mean 0 (LayerNorm) and mean square 1, times a scale, plus a bias where the model has them."""
         shape, centred = x_TD.shape[1:], self.spec.norm == "layernorm"
-        x_TD = standardise(x_TD.astype(jnp.float32), centred)
+        x_TD = standardise(x_TD.astype(jnp.float32), centred, self.spec.norm_epsilon)
         x_TD = x_TD * self.param("scale", nn.initializers.ones, shape, jnp.float32)[None]
         if self.spec.use_bias and centred:
             x_TD = x_TD + self.param("bias", nn.initializers.zeros, shape, jnp.float32)[None]
@@ -192,15 +198,23 @@ def rotate(x_BLHK: Float[Array, "B L H K"], positions_L: Int[Array, "L"]) -> Flo
 
 
 class Attention(nn.Module):
-    """Causal multi-head self-attention, with an optional key-value cache that starts at position `offset`."""
+    """Multi-head self-attention, causal in a decoder, where a key-value cache may continue at position `offset`."""
 
     spec: Spec
 
     @nn.compact
     def __call__(
-        self, x_TD: Float[Array, "T D"], length: int, cache: KeyValue | None = None, offset: Array | int = 0
+        self,
+        x_TD: Float[Array, "T D"],
+        length: int,
+        cache: KeyValue | None = None,
+        offset: Array | int = 0,
+        real_BL: Bool[Array, "B L"] | None = None,
     ) -> tuple[Float[Array, "T D"], KeyValue]:
-        """The sublayer's output for windows of `length` tokens, with the keys and values it attended to."""
+        """The sublayer's output for windows of `length` tokens, with the keys and values it attended to.
+
+        An encoder attends to `real_BL` only, or to all.
+        """
         spec = self.spec
         head = spec.d_model // spec.n_heads
         # Split, not indexed: the gradient is then one concatenation, not the sum of three arrays padded with zeros.
@@ -209,7 +223,9 @@ class Attention(nn.Module):
         positions_L = offset + jnp.arange(length)
         if spec.position == "rotary":
             q_BLHK, k_BLHK = rotate(q_BLHK, positions_L), rotate(k_BLHK, positions_L)
-        if cache is None:
+        if spec.kind == "encoder":
+            out_BLHK, key_value = attend_to_all(q_BLHK, k_BLHK, v_BLHK, real_BL), (k_BLHK, v_BLHK)
+        elif cache is None:
             out_BLHK, key_value = attend_causally(q_BLHK, k_BLHK, v_BLHK), (k_BLHK, v_BLHK)
         else:
             write = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=offset, axis=1)
@@ -220,11 +236,16 @@ class Attention(nn.Module):
         return dense(spec, spec.d_model, "out", residual_std(spec))(out_TD), key_value
 
 
-class FeedForward(nn.Module):
-    """Position-wise feed-forward layer, plain or gated on one path: down(act(up(x)) [* value_act(value(x))]).
+def trained_scalars(layer: nn.Module, activation: activations.Activation) -> dict[str, Float[Array, ""]]:
+    """Scalars that the activation trains: float32 parameters of its layer, `activation_<name>`, not decayed."""
+    return {
+        name: layer.param(f"activation_{name}", nn.initializers.constant(start), (), jnp.float32)
+        for name, start in activation.theta.items()
+    }
 
-    Scalars that the activation trains are float32 parameters of this layer, `activation_<name>`, without weight decay.
-    """
+
+class FeedForward(nn.Module):
+    """Position-wise feed-forward layer, plain or gated on one path: down(act(up(x)) [* value_act(value(x))])."""
 
     spec: Spec
 
@@ -238,10 +259,7 @@ class FeedForward(nn.Module):
         before, after = feed_forward_std(spec)
         pre_TF = dense(spec, spec.d_hidden, "up", before)(x_TD)
         pre_TF = pre_TF if shift_TF is None else pre_TF + shift_TF.astype(pre_TF.dtype)
-        theta = {
-            name: self.param(f"activation_{name}", nn.initializers.constant(start), (), jnp.float32)
-            for name, start in activation.theta.items()
-        }
+        theta = trained_scalars(self, activation)
         post_TF = activation.fn(pre_TF, **theta)
         if activation.gated:
             post_TF = post_TF * activation.value_fn(dense(spec, spec.d_hidden, "value", before)(x_TD))
@@ -261,16 +279,17 @@ class Block(nn.Module):
         cache: KeyValue | None = None,
         offset: Array | int = 0,
         shift_TF: Float[Array, "T F"] | None = None,
+        real_BL: Bool[Array, "B L"] | None = None,
     ) -> tuple[Float[Array, "T D"], Hidden, KeyValue]:
         """The residual stream after the block, the feed-forward's hidden units, the keys and values."""
         attention, feed_forward = Attention(self.spec, name="attention"), FeedForward(self.spec, name="feed_forward")
         attention_norm, feed_forward_norm = norm(self.spec, "attention_norm"), norm(self.spec, "feed_forward_norm")
         if self.spec.norm_position == "pre":
-            out_TD, key_value = attention(attention_norm(x_TD), length, cache, offset)
+            out_TD, key_value = attention(attention_norm(x_TD), length, cache, offset, real_BL)
             x_TD = x_TD + out_TD
             out_TD, hidden = feed_forward(feed_forward_norm(x_TD), shift_TF)
             return x_TD + out_TD, hidden, key_value
-        out_TD, key_value = attention(x_TD, length, cache, offset)
+        out_TD, key_value = attention(x_TD, length, cache, offset, real_BL)
         x_TD = attention_norm(x_TD + out_TD)
         out_TD, hidden = feed_forward(x_TD, shift_TF)
         return feed_forward_norm(x_TD + out_TD), hidden, key_value

@@ -14,6 +14,7 @@ from actlab.errors import UserError
 class Spec:
     """A ModelConfig with its Nones resolved and the compute dtype."""
 
+    kind: str
     activation: str
     n_layers: int
     d_model: int
@@ -23,11 +24,16 @@ class Spec:
     context: int
     vocab_size: int
     norm: str
+    norm_epsilon: float
     norm_position: str
     position: str
     tie_embeddings: bool
     init: str
     use_bias: bool
+    head_activation: str
+    pooler_activation: str
+    n_segments: int
+    n_classes: int
     dtype: DTypeLike
 
 
@@ -40,9 +46,15 @@ def gated_width(d_ff: int) -> int:
 
 
 def resolve(config: ModelConfig, dtype: DTypeLike = jnp.float32) -> Spec:
-    """The Spec of a config whose vocabulary size is known; raises UserError if it is None."""
+    """The Spec of a config whose vocabulary size is known.
+
+    Raises:
+        UserError: if it is None, or for an activation that a layer cannot have.
+    """
     if config.vocab_size is None:
         raise UserError("config.model.vocab_size=None is open: give a number, or let a tokenizer decide it.")
+    for name in ("head_activation", "pooler_activation"):
+        _check_plain(name, getattr(config, name))
     d_ff = 4 * config.d_model if config.d_ff is None else config.d_ff
     gated = activations.get(config.activation).gated
     shared = {
@@ -57,4 +69,11 @@ def resolve(config: ModelConfig, dtype: DTypeLike = jnp.float32) -> Spec:
     )
 
 
-_OWN_FIELDS = ("kind", "d_ff", "vocab_size")
+def _check_plain(field: str, name: str) -> None:
+    if activations.get(name).gated:
+        raise UserError(
+            f"config.model.{field}={name!r} is gated, which needs a second projection: take a plain activation there."
+        )
+
+
+_OWN_FIELDS = ("d_ff", "vocab_size")

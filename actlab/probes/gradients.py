@@ -16,9 +16,9 @@ Groups = dict[str, list[Array]]
 
 
 def groups(params: Mapping[str, Any]) -> Groups:
-    """Arrays by layer and kind: "layer_0/attention", "layer_0/feed_forward", "layer_0/norm", "embedding", "norm".
+    """Arrays by layer and kind: layer_0/attention, layer_0/feed_forward, layer_0/norm, embedding, norm, head.
 
-    An output projection of its own counts as an embedding.
+    An output projection of its own counts as an embedding, an encoder's pooler and classes as its head.
     """
     found: Groups = {}
     for name, value in params.items():
@@ -34,6 +34,8 @@ def groups(params: Mapping[str, Any]) -> Groups:
 def _kind(name: str) -> str:
     if name.endswith("_norm"):
         return "norm"
+    if name in ("head", "pooler", "classifier"):
+        return "head"
     return name if name in ("attention", "feed_forward") else "embedding"
 
 

@@ -11,6 +11,7 @@ from actlab import data, models
 from actlab.config import Config
 from actlab.data import batches
 from actlab.data.cache import TokenCache
+from actlab.errors import UserError
 from actlab.training.cohort import Lane, compute_dtype, lane_of
 from actlab.training.loop import Feed
 
@@ -75,6 +76,8 @@ def prepare(names: Sequence[str], configs: Sequence[Config], tokens: TokenCache)
         UserError: for text shorter than a window.
     """
     config = configs[0]
+    if config.model.kind == "encoder":
+        raise UserError("config.model.kind='encoder' has no objective yet: take 'decoder'.")
     model = models.build(config.model, compute_dtype(config))
     feed, floor = _feed(config, [config.seed for config in configs], tokens)
     return Setting(tuple(names), tuple(configs), model, models.costs(model), feed, floor)

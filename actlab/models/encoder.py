@@ -1,0 +1,91 @@
+"""BERT-style encoder: tokens that see each other in; hidden states, and what makes logits of them, out."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from actlab import activations
+from actlab.models import layers
+from actlab.models.spec import Spec
+
+
+class Transform(nn.Module):
+    """activation(dense(x)): BERT's pooler, and its masked-token head before the norm."""
+
+    spec: Spec
+    activation: str
+
+    @nn.compact
+    def __call__(self, x_TD: Float[Array, "T D"]) -> Float[Array, "T D"]:
+        """In the compute dtype."""
+        activation = activations.get(self.activation)
+        theta = layers.trained_scalars(self, activation)
+        return activation.fn(layers.dense(self.spec, self.spec.d_model, "dense")(x_TD), **theta)
+
+
+class Encoder(nn.Module):
+    """Devlin et al. 2018, arXiv:1810.04805, with norm, positions, biases and output tying as the Spec says.
+
+    Without classes it predicts tokens; with them it has BERT's pooler on the first token, and no masked-token head.
+    """
+
+    spec: Spec
+
+    @nn.compact
+    def __call__(
+        self,
+        tokens_BL: Int[Array, "B L"],
+        segments_BL: Int[Array, "B L"] | None = None,
+        real_BL: Bool[Array, "B L"] | None = None,
+        places_BK: Int[Array, "B K"] | None = None,
+        shifts: tuple[Float[Array, "T F"], ...] | None = None,
+    ) -> tuple[Float[Array, "B K D"], layers.Readout, tuple[layers.Hidden, ...]]:
+        """What logits are projected from, the projection, hidden units per layer; see Model.hidden.
+
+        Raises:
+            ValueError: for more tokens than the context, or places where there are classes.
+        """
+        spec, length = self.spec, tokens_BL.shape[1]
+        if length > spec.context:
+            raise ValueError(f"{length} tokens do not fit into a context of {spec.context}")
+        if spec.n_classes and places_BK is not None:
+            raise ValueError("a classifier reads the first token of each row: it takes no places")
+        token_embedding = layers.embedding(spec, spec.vocab_size, "token_embedding")
+        x_TD = self._embed(token_embedding, tokens_BL, segments_BL).reshape(-1, spec.d_model)
+        if spec.norm_position == "post":
+            x_TD = layers.norm(spec, "embedding_norm")(x_TD)
+        hidden = []
+        for index in range(spec.n_layers):
+            block = layers.Block(spec, name=f"block_{index}")
+            shift_TF = None if shifts is None else shifts[index]
+            x_TD, units, _ = block(x_TD, length, shift_TF=shift_TF, real_BL=real_BL)
+            hidden.append(units)
+        if spec.norm_position == "pre":
+            x_TD = layers.norm(spec, "final_norm")(x_TD)
+        x_BLD = x_TD.astype(spec.dtype).reshape(-1, length, spec.d_model)
+        return *self._read(x_BLD, places_BK, token_embedding), tuple(hidden)
+
+    def _embed(self, token_embedding: nn.Embed, tokens_BL: Array, segments_BL: Array | None) -> Array:
+        spec = self.spec
+        segment_embedding = layers.embedding(spec, spec.n_segments, "segment_embedding")
+        segments_BL = jnp.zeros_like(tokens_BL) if segments_BL is None else segments_BL
+        x_BLD = token_embedding(tokens_BL) + segment_embedding(segments_BL)
+        if spec.position == "rotary":
+            return x_BLD
+        position_embedding = layers.embedding(spec, spec.context, "position_embedding")
+        return x_BLD + position_embedding(jnp.arange(tokens_BL.shape[1]))[None]
+
+    def _read(self, x_BLD: Array, places_BK: Array | None, token_embedding: nn.Embed) -> tuple[Array, layers.Readout]:
+        spec = self.spec
+        if spec.n_classes:
+            pooled_BD = Transform(spec, spec.pooler_activation, name="pooler")(x_BLD[:, 0])
+            return pooled_BD[:, None], layers.Output(spec, spec.n_classes, name="classifier")()
+        if places_BK is not None:
+            x_BLD = jnp.take_along_axis(x_BLD, places_BK[:, :, None], axis=1)
+        x_TD = Transform(spec, spec.head_activation, name="head")(x_BLD.reshape(-1, spec.d_model))
+        x_BKD = layers.norm(spec, "head_norm")(x_TD).astype(spec.dtype).reshape(x_BLD.shape)
+        if not spec.tie_embeddings:
+            return x_BKD, layers.Output(spec, spec.vocab_size, name="output")()
+        zeros = nn.initializers.zeros
+        bias_V = self.param("output_bias", zeros, (spec.vocab_size,), jnp.float32) if spec.use_bias else None
+        return x_BKD, layers.Readout(token_embedding.embedding.T.astype(spec.dtype), bias_V)

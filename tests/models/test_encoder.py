@@ -1,0 +1,204 @@
+"""The encoder: who sees whom, what padding and segments change, what its heads are."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from actlab import models
+from actlab.config import replace
+from actlab.errors import UserError
+from actlab.models import layers
+
+BERT = {"model.kind": "encoder", "model.norm_position": "post", "model.use_bias": True, "model.norm_epsilon": 1e-12}
+VARIANTS = [
+    BERT,
+    {"model.kind": "encoder", "model.position": "rotary", "model.norm": "rmsnorm", "model.activation": "swiglu"},
+    {"model.kind": "encoder", "model.tie_embeddings": False, "model.use_bias": True, "model.head_activation": "prelu"},
+    {**BERT, "model.n_classes": 3},
+]
+PREDICTING = VARIANTS[:3]
+REAL = jnp.arange(8)[None] < jnp.array([8, 5, 3])[:, None]
+
+
+def build(tiny, changes, **more):
+    model = models.build(replace(tiny, **changes, **more).model)
+    # Weights of size 1 make every dependency visible; at 0.02 some would drown.
+    params = jax.tree.map(lambda a: a * 20 if a.ndim > 1 else a, model.init(jax.random.key(0)))
+    tokens = jax.random.randint(jax.random.key(1), (3, 8), 0, 24)
+    return model, params, tokens
+
+
+def influence(model, params, tokens, real):
+    """abs(d logits at i / d embedded token j), by one-hot tokens that are made continuous; [row, i, j]."""
+    one_per_place = params["token_embedding"]["embedding"][tokens]
+
+    def logits(embedded_BLD):
+        # Every place has a token of its own, so that the table's gradient is that of the places.
+        table = embedded_BLD.reshape(-1, embedded_BLD.shape[-1])
+        places = jnp.arange(tokens.size).reshape(tokens.shape)
+        mine = {**params, "token_embedding": {"embedding": table}}
+        x_BLD, _, _ = model.hidden(mine, places, real_BL=real)
+        return jnp.tanh(x_BLD).sum(axis=-1)
+
+    return np.abs(np.asarray(jax.jit(jax.jacobian(logits))(one_per_place))).sum(axis=-1)
+
+
+@pytest.mark.parametrize("changes", PREDICTING)
+def test_every_token_sees_every_other_of_its_row_and_none_of_another(tiny, changes):
+    found = influence(*build(tiny, changes), None)
+    for row in range(3):
+        assert (found[row, :, row] > 0).all()
+        assert (np.delete(found[row], row, axis=1) == 0).all()
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_no_real_token_sees_padding(tiny, changes):
+    found = influence(*build(tiny, changes), REAL)
+    for row in range(3):
+        n_real = int(REAL[row].sum())
+        assert (found[row, :n_real, row, :n_real] > 0).all()
+        assert (found[row, :n_real, row, n_real:] == 0).all()
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_what_stands_at_padding_and_how_much_there_is_of_it_change_nothing(tiny, changes):
+    model, params, tokens = build(tiny, changes)
+    segments = jax.random.randint(jax.random.key(2), (3, 8), 0, 2)
+    apply = lambda tokens, segments, real: model.apply(params, tokens, segments_BL=segments, real_BL=real)[0]  # noqa: E731
+    logits = apply(tokens, segments, REAL)
+    garbled = apply(jnp.where(REAL, tokens, 23 - tokens), jnp.where(REAL, segments, 1 - segments), REAL)
+    shorter = apply(tokens[1:, :5], segments[1:, :5], REAL[1:, :5])
+    if model.spec.n_classes:
+        np.testing.assert_array_equal(garbled, logits)
+        np.testing.assert_allclose(shorter, logits[1:], atol=1e-5, rtol=1e-5)
+        return
+    np.testing.assert_array_equal(garbled[REAL], logits[REAL])
+    np.testing.assert_allclose(shorter[REAL[1:, :5]], logits[1:, :5][REAL[1:, :5]], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_a_mask_of_real_tokens_only_is_no_mask_and_padding_may_lie_anywhere(tiny, changes):
+    model, params, tokens = build(tiny, changes)
+    everything, _ = model.apply(params, tokens)
+    masked, _ = model.apply(params, tokens, real_BL=jnp.ones((3, 8), bool))
+    np.testing.assert_array_equal(masked, everything)
+    hole = jnp.ones((3, 8), bool).at[:, 4].set(False)
+    before, _ = model.apply(params, tokens, real_BL=hole)
+    after, _ = model.apply(params, tokens.at[:, 4].add(1) % 24, real_BL=hole)
+    outside = np.delete(np.arange(before.shape[1]), 4) if before.shape[1] > 1 else [0]
+    np.testing.assert_array_equal(before[:, outside], after[:, outside])
+    assert not np.allclose(before[:, outside], everything[:, outside], atol=1e-4)
+
+
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_a_segment_is_seen_everywhere_and_segment_0_is_the_default(tiny, changes):
+    model, params, tokens = build(tiny, changes)
+    default, _ = model.apply(params, tokens)
+    zeros, _ = model.apply(params, tokens, segments_BL=jnp.zeros((3, 8), int))
+    np.testing.assert_array_equal(zeros, default)
+    second, _ = model.apply(params, tokens, segments_BL=jnp.zeros((3, 8), int).at[0, 6].set(1))
+    assert (np.abs(second - default)[0].max(axis=-1) > 0).all()
+    np.testing.assert_array_equal(second[1:], default[1:])
+
+
+@pytest.mark.parametrize("changes", PREDICTING)
+def test_logits_at_places_are_those_of_all_places(tiny, changes):
+    model, params, tokens = build(tiny, changes)
+    places = jnp.array([[0, 3, 7], [5, 5, 1], [2, 0, 4]])
+    whole, _ = model.apply(params, tokens)
+    some, _ = model.apply(params, tokens, places_BK=places)
+    np.testing.assert_allclose(some, np.take_along_axis(np.asarray(whole), places[:, :, None], 1), rtol=1e-4, atol=1e-4)
+
+
+def test_bidirectional_attention_is_its_formula():
+    q, k, v = (np.asarray(x, np.float64) for x in jax.random.normal(jax.random.key(0), (3, 3, 8, 2, 16)))
+    scores = np.einsum("blhk,bmhk->bhlm", q, k) / 4
+    scores = np.where(np.asarray(REAL)[:, None, None, :], scores, -np.inf)
+    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    expected = np.einsum("bhlm,bmhk->blhk", weights, v)
+    found = layers.attend_to_all(*(jnp.array(x, jnp.float32) for x in (q, k, v)), REAL)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_the_pooler_reads_the_first_token_through_its_activation(tiny):
+    classes = {**BERT, "model.n_classes": 3}
+    model, params, tokens = build(tiny, classes)
+    assert {"pooler", "classifier"} <= set(params) and not {"head", "head_norm", "output_bias"} & set(params)
+    logits, hidden = model.apply(params, tokens)
+    assert logits.shape == (3, 1, 3) and len(hidden) == 2
+    x_B1D, readout, _ = model.hidden(params, tokens)
+    assert (np.abs(x_B1D) <= 1).all(), "tanh"
+    relu, _, _ = build(tiny, classes, **{"model.pooler_activation": "relu"})
+    pooled, _, _ = relu.hidden(params, tokens)
+    positive = np.asarray(pooled)[:, 0] > 0
+    assert (np.asarray(pooled) >= 0).all() and positive.any()
+    np.testing.assert_allclose(np.tanh(pooled[:, 0])[positive], x_B1D[:, 0][positive], rtol=1e-5)
+    np.testing.assert_allclose(logits[:, 0], x_B1D[:, 0] @ params["classifier"]["kernel"], rtol=1e-4, atol=1e-4)
+
+
+def test_the_three_activations_are_three_fields(tiny):
+    outputs = [
+        np.asarray(model.apply(params, tokens)[0])
+        for model, params, tokens in (
+            build(tiny, BERT, **change)
+            for change in ({}, {"model.activation": "relu"}, {"model.head_activation": "relu"})
+        )
+    ]
+    assert not np.allclose(outputs[0], outputs[1], atol=1e-3) and not np.allclose(outputs[0], outputs[2], atol=1e-3)
+    assert not np.allclose(outputs[1], outputs[2], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model.n_classes": 2}, "config.model.n_classes=2 needs a pooler"),
+        ({"model.kind": "encoder", "model.pooler_activation": "relu"}, "n_classes=0 leaves out the pooler"),
+        ({"model.head_activation": "relu"}, "changes nothing in a decoder"),
+        ({"model.kind": "encoder", "model.head_activation": "swiglu"}, "head_activation='swiglu' is gated"),
+        ({"model.kind": "encoder", "model.head_activation": "gleu"}, "'gleu'"),
+        ({"model.norm_epsilon": 0.0}, "model.norm_epsilon=0.0 must be greater than 0"),
+    ],
+)
+def test_fields_at_odds_are_refused_in_a_sentence(tiny, changes, words):
+    with pytest.raises(UserError, match=".") as caught:
+        models.build(replace(tiny, **changes).model)
+    assert words in str(caught.value)
+
+
+def test_misuse_is_an_error(tiny):
+    model, params, tokens = build(tiny, BERT)
+    with pytest.raises(ValueError, match="context of 8"):
+        model.apply(params, jnp.zeros((1, 9), int))
+    with pytest.raises(ValueError, match="continues no text"):
+        model.extend(params, tokens, model.empty_cache(3), 0)
+    with pytest.raises(ValueError, match="takes no places"):
+        classifier, its, _ = build(tiny, {**BERT, "model.n_classes": 2})
+        classifier.apply(its, tokens, places_BK=jnp.zeros((3, 1), int))
+    decoder = models.build(tiny.model)
+    with pytest.raises(ValueError, match="neither segments"):
+        decoder.apply(decoder.init(jax.random.key(0)), tokens, real_BL=REAL)
+
+
+def test_costs_count_the_head_by_the_share_of_tokens_it_reads(tiny):
+    model, params, tokens = build(tiny, VARIANTS[2], **{"model.d_model": 128, "model.activation": "relu"})
+    costs = models.costs(model, read=0.25)
+    assert costs.parameters == sum(leaf.size for leaf in jax.tree.leaves(params))
+    two = jnp.zeros((3, 2), int)
+    compiled = jax.jit(lambda p: model.apply(p, tokens, places_BK=two)[0]).lower(params).compile()
+    forward = compiled.cost_analysis()["flops"] / tokens.size
+    assert costs.flops_per_token / 3 < forward < costs.flops_per_token / 3 * 1.06
+    everywhere = models.costs(model).flops_per_token
+    assert everywhere - costs.flops_per_token == 6 * 0.75 * (128 * 128 + 128 * 24)
+
+
+def test_bfloat16_compute_keeps_float32_parameters_and_logits(tiny):
+    config = replace(tiny, **BERT)
+    model = models.build(config.model, jnp.bfloat16)
+    params = model.init(jax.random.key(0))
+    assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {jnp.dtype("float32")}
+    tokens = jnp.arange(8)[None]
+    logits, _ = model.apply(params, tokens, real_BL=jnp.arange(8)[None] < 6)
+    exact, _ = models.build(config.model).apply(params, tokens, real_BL=jnp.arange(8)[None] < 6)
+    assert logits.dtype == jnp.float32
+    assert 0 < np.abs(logits - exact).max() < 0.05
