@@ -36,6 +36,9 @@ class ModelConfig:
     norm_position: Literal["pre", "post"] = field(
         "pre", "before each sublayer (GPT-2) or after its residual sum (BERT)"
     )
+    activation_norm: Literal["none", "rmsnorm"] = field(
+        "none", "normalisation of the hidden units, between activation and second projection"
+    )
     position: Literal["learned", "rotary"] = field("learned", "position embeddings, added or rotating q with k")
     tie_embeddings: bool = field(True, "the output projection is the token embedding, transposed")
     init: Literal["gpt2", "gain"] = field(
@@ -70,6 +73,9 @@ class DataConfig:
     name: str = field("auto", "prepared data set; auto is tiny_stories where prepared, else story_grammar")
     dir: str = field("data", "folder of prepared data; not part of a run's identity")
     tokenizer: str = field("bytes", "bytes, bpe:SIZE (trained on the data), gpt2 or dir:PATH")
+    corruption: Literal["none", "shuffled", "random"] = field(
+        "none", "tokens without order, in training and validation: drawn by the text's frequencies, or uniformly"
+    )
     batch_size: int = field(64, "windows per step, over all processes", unit="windows", low=1)
     n_stories: int = field(100_000, "training stories drawn when the data is story_grammar", unit="stories", low=1)
 

@@ -96,6 +96,11 @@ def mish_curvature(x):
     return 4 * n * (2 * (n + 1) * under + x * (((-2 * n - 3) * n + 2) * n + 2)) / under**3
 
 
+def gelu_centred(x):
+    """x Phi(x) less its mean over N(0, 1)."""
+    return x * mpmath.ncdf(x) - 1 / (2 * mpmath.sqrt(mpmath.pi))
+
+
 def gelu2(x):
     """(x Phi(x))^2."""
     return (x * mpmath.ncdf(x)) ** 2
@@ -139,6 +144,7 @@ GELU_ROOT = mpmath.findroot(gelu_slope, "0.7518")
 EXPANSIONS = {
     "gelu_slope": (gelu_slope, "0.7518", None),
     "gelu_curvature": (lambda a: 2 - a * a, "1.4142", None),
+    "gelu_centred": (gelu_centred, "0.44", ("0.125", "1.25")),
     "silu_slope": (silu_slope, "1.2785", ("0.75", "2")),
     "silu_curvature": (silu_curvature, "2.3994", ("1.125", "3.5")),
     "quick_gelu_slope": (quick_slope, "0.7511", ("0.25", "1.5")),

@@ -51,6 +51,8 @@ STYLES = {
     "gelu_tanh_jax": Style(ORANGE, DOTTED),
     "quick_gelu": Style(VERMILLION, LONG),
     "gelu2": Style(BLACK, DOTTED),
+    "gelu_centred": Style(VERMILLION, DASH_DOT_DOT),
+    "stochastic_gelu": Style(GREEN, DASH_DOT_DOT),
     "silu": Style(GREEN, SOLID),
     "swish": Style(BLACK, DASH_DOT_DOT),
     "mish": Style(SKY, SOLID),

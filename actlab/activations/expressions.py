@@ -20,6 +20,7 @@ TWO_SQRT_2_OVER_PI = Fraction("1.59576912160573071175978423973752747390343452465
 CUBIC_RATES = (TWO_SQRT_2_OVER_PI, Fraction(0), TWO_SQRT_2_OVER_PI * Fraction("0.044715"))
 INVERSE_SQRT_15 = Fraction("0.2581988897471611256786176933188266407222")
 INVERSE_SQRT_3 = Fraction("0.5773502691896257645091487805019574556476")
+GELU_MEAN = Fraction("0.2820947917738781434740397257803862929220253146644994284")  # 1 / (2 sqrt pi)
 SHARPEST = 1e-30  # below it gelu_scale is relu
 
 
@@ -160,6 +161,11 @@ def gelu_scale(s: float) -> Piecewise:
 def gelu() -> Piecewise:
     """x Phi(x); right of 0, x - x Phi(-x)."""
     return gelu_scale(1.0)
+
+
+def gelu_centred() -> Piecewise:
+    """x Phi(x) - 1 / (2 sqrt pi)."""
+    return halves(lambda x: _gelu_left(-x) - GELU_MEAN, lambda x: x + _gelu_left(x) - GELU_MEAN)
 
 
 def gelu2() -> Piecewise:

@@ -52,6 +52,11 @@ FAMILIES = {
         (-5.0, 3.0),
         ((-0.45, 1.5), (-0.6, 1.6), (-0.3, 1.2)),
     ),
+    "variants": Family(
+        ("gelu", "gelu_centred", "stochastic_gelu", "tanh", "elu"),
+        (-4.0, 3.0),
+        ((-1.1, 2.0), (-0.2, 1.2), (-0.8, 1.1)),
+    ),
     "gates": Family(
         ("bilinear", "reglu", "drelu", "geglu", "geglu_tanh", "swiglu", "glu"),
         (-4.0, 3.0),

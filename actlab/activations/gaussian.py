@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from actlab.activations.derivatives import elementwise, with_derivatives
 from actlab.activations.exponential import (
@@ -29,6 +29,7 @@ from actlab.activations.exponential import (
 )
 
 PHI_0 = 0.39894228040143267794  # phi(0)
+MEAN = 0.28209479177387814347  # E[Z Phi(Z)] = 1 / (2 sqrt pi)
 # Below it x Phi(x / s) is ReLU to within s, and 1 / s nears overflow.
 SHARPEST = 1e-30
 INNER = 0.625
@@ -113,6 +114,29 @@ def gelu_scale(x: Float[Array, "*S"], s: float = 1.0) -> Float[Array, "*S"]:
     if s < SHARPEST:
         return jax.nn.relu(x)
     return with_derivatives(lambda x: _value(x, s), lambda x: _slope(x, s), lambda x: _curvature(x, s))(x)
+
+
+def _centred_value(x: Array) -> Array:
+    around = expansion("gelu_centred", x)
+    return jnp.where(inside("gelu_centred", x), around, _value(x) - MEAN)
+
+
+_with_gelu_centred = with_derivatives(_centred_value, _slope, _curvature)
+
+
+@elementwise
+def gelu_centred(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    """x Phi(x) - E[Z Phi(Z)], Z ~ N(0, 1): gelu with the mean of its outputs, 1 / (2 sqrt pi), taken off."""
+    return _with_gelu_centred(x)
+
+
+def draw_gelu(key: PRNGKeyArray, x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    """x B, B ~ Bernoulli(Phi(x)): mean x Phi(x), variance x^2 Phi(x) (1 - Phi(x)). B is a constant to the gradient.
+
+    The stochastic regulariser of which gelu is the mean: Hendrycks and Gimpel 2016, arXiv:1606.08415, section 2.
+    """
+    kept = jax.random.uniform(key, x.shape) < jax.scipy.special.ndtr(x.astype(jnp.float32))
+    return jnp.where(kept, x, jnp.zeros_like(x))
 
 
 def _square_decay(x: Array, tail: _Tail) -> Decay:

@@ -2,7 +2,7 @@
 
 from actlab.activations import expressions
 from actlab.activations.exponential_units import XIELU_THETA, celu, elu, selu, xielu
-from actlab.activations.gaussian import gelu, gelu2, gelu_scale
+from actlab.activations.gaussian import draw_gelu, gelu, gelu2, gelu_centred, gelu_scale
 from actlab.activations.mish import mish
 from actlab.activations.polynorm import POLYNORM_THETA, polynorm
 from actlab.activations.record import Activation
@@ -202,6 +202,21 @@ SELF_GATED = (
         "So et al. 2021, arXiv:2109.08668",
         aliases=("squared_gelu",),
         exact=expressions.gelu2,
+    ),
+    Activation(
+        "gelu_centred",
+        gelu_centred,
+        r"x \Phi(x) - 1 / (2 \sqrt{\pi})",
+        "ours: gelu less its mean over N(0, 1)",
+        exact=expressions.gelu_centred,
+    ),
+    Activation(
+        "stochastic_gelu",
+        gelu,
+        r"x B, B \sim \mathrm{Bernoulli}(\Phi(x)); \text{ evaluated as } x \Phi(x)",
+        "Hendrycks and Gimpel 2016, arXiv:1606.08415, section 2",
+        exact=expressions.gelu,
+        draw=draw_gelu,
     ),
     Activation(
         "silu",

@@ -1,6 +1,7 @@
 """Batches as pure functions: training windows of (seed, step), one fixed validation set, its floor."""
 
 import functools
+import math
 
 import numpy as np
 from jaxtyping import Float32, Int32, Int64, UInt
@@ -8,8 +9,10 @@ from jaxtyping import Float32, Int32, Int64, UInt
 from actlab.data.cache import Split, TokenCache
 from actlab.errors import UserError
 
+VALIDATION_SEED = 2**64 - 1  # of drawn validation tokens: no run has it
 # One permutation for each lane's seed; at 5 million windows one takes 40 MB.
 KEPT_PERMUTATIONS = 16
+_COUNTED = 2**24  # tokens counted at once
 
 
 def train_batch(
@@ -65,6 +68,31 @@ def bayes_loss(cache: TokenCache, n_documents: int) -> float | None:
         return None
     n_targets = int(cache.validation.starts[n_documents]) - 1
     return float(cache.validation_nats[:n_documents].sum() / n_targets)
+
+
+def unordered(
+    tokens: UInt[np.ndarray, "n_tokens"], corruption: str, *, shape: tuple[int, ...], n_types: int, seed: int, step: int
+) -> Int32[np.ndarray, "..."]:
+    """Tokens without order, a function of (seed, step).
+
+    "shuffled" draws each from a place of the text, so by its frequency there; "random" uniformly among `n_types`.
+    """
+    rng = np.random.Generator(np.random.Philox(key=np.array([seed, step], np.uint64)))
+    if corruption == "random":
+        return rng.integers(n_types, size=shape, dtype=np.int32)
+    return tokens[rng.integers(len(tokens), size=shape)].astype(np.int32)
+
+
+def unordered_loss(
+    tokens: UInt[np.ndarray, "n_tokens"], corruption: str, targets: Int32[np.ndarray, "n"], n_types: int
+) -> float:
+    """Loss in nats per token of the distribution that `unordered` draws from, on targets that it drew."""
+    if corruption == "random":
+        return math.log(n_types)
+    counts_V = np.zeros(n_types, np.int64)
+    for part in np.array_split(tokens, -(-len(tokens) // _COUNTED)):
+        counts_V += np.bincount(part, minlength=n_types)
+    return float(-np.log(counts_V[targets] / len(tokens)).mean())
 
 
 def _count_windows(tokens: np.ndarray, context: int) -> int:

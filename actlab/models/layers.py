@@ -19,13 +19,15 @@ from actlab.models.attention import attend, attend_causally, attend_to_all
 from actlab.models.spec import Spec
 
 INIT_STD = 0.02  # GPT-2 (Radford et al. 2019, section 2.3)
+DRAWS = "activation"  # the stream of keys of activations that are drawn in training
 ROTARY_BASE = 10_000.0  # Su et al. 2021, arXiv:2104.09864, section 3.2.2
 
 
 class Hidden(NamedTuple):
     """The hidden units of a feed-forward: z into the activation f (of a gated one its gate), a into the last product.
 
-    Plain: a = f(z). Gated: a = f(z) value_fn(v), where v is the other projection of the same input.
+    Plain: a = f(z). Gated: a = f(z) value_fn(v), where v is the other projection of the same input. With a norm of the
+    hidden units, a is what it makes of that.
     """
 
     z_TF: Float[Array, "T F"]
@@ -132,12 +134,13 @@ def feed_forward_std(spec: Spec) -> tuple[float, float]:
     """Standard deviations of the weights before and after the activation.
 
     With init "gain" the input, which a norm has given the rms 1, reaches the activation at N(0, 1), and what follows
-    it is drawn at its gain, 1 / sqrt(E f(Z)^2), over sqrt(F): the layer keeps the second moment, whatever the
-    activation (He et al. 2015, arXiv:1502.01852, section 2.2, for ReLU). GPT-2's factor 1 / sqrt(2 N) stays.
+    it is drawn at its gain, 1 / sqrt(E f(Z)^2), over sqrt(F), or 1 / sqrt(F) after a norm of the hidden units: the
+    layer keeps the second moment, whatever the activation (He et al. 2015, arXiv:1502.01852, section 2.2, for ReLU).
+    GPT-2's factor 1 / sqrt(2 N) stays.
     """
     if spec.init == "gpt2":
         return INIT_STD, residual_std(spec)
-    gain = activations.moments(spec.activation).forward_gain
+    gain = activations.moments(spec.activation).forward_gain if spec.activation_norm == "none" else 1.0
     return 1 / math.sqrt(spec.d_model), gain / math.sqrt(spec.d_hidden * 2 * spec.n_layers)
 
 
@@ -180,6 +183,19 @@ class Norm(nn.Module):
         if self.spec.use_bias and centred:
             x_TD = x_TD + self.param("bias", nn.initializers.zeros, shape, jnp.float32)[None]
         return x_TD
+
+
+class HiddenNorm(nn.Module):
+    """RMSNorm (arXiv:1910.07467) over the hidden units of a token, in float32."""
+
+    spec: Spec
+
+    @nn.compact
+    def __call__(self, a_TF: Float[Array, "T F"]) -> Float[Array, "T F"]:
+        """The units at mean square 1, times a scale."""
+        scale_F = self.param("scale", nn.initializers.ones, a_TF.shape[1:], jnp.float32)
+        unit_TF: Any = standardise(a_TF.astype(jnp.float32), False, self.spec.norm_epsilon)
+        return (unit_TF * scale_F[None]).astype(a_TF.dtype)
 
 
 def norm(spec: Spec, name: str) -> Norm:
@@ -260,9 +276,14 @@ class FeedForward(nn.Module):
         pre_TF = dense(spec, spec.d_hidden, "up", before)(x_TD)
         pre_TF = pre_TF if shift_TF is None else pre_TF + shift_TF.astype(pre_TF.dtype)
         theta = trained_scalars(self, activation)
-        post_TF = activation.fn(pre_TF, **theta)
+        if activation.draw and self.has_rng(DRAWS):
+            post_TF = activation.draw(self.make_rng(DRAWS), pre_TF)
+        else:
+            post_TF = activation.fn(pre_TF, **theta)
         if activation.gated:
             post_TF = post_TF * activation.value_fn(dense(spec, spec.d_hidden, "value", before)(x_TD))
+        if spec.activation_norm == "rmsnorm":
+            post_TF = HiddenNorm(spec, name="activation_norm")(post_TF)
         return dense(spec, spec.d_model, "down", after)(post_TF), Hidden(pre_TF, post_TF, theta)
 
 

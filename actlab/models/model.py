@@ -50,19 +50,22 @@ class Model:
         real_BL: Bool[Array, "B L"] | None = None,
         places_BK: Int[Array, "B K"] | None = None,
         shifts: tuple[Float[Array, "T F"], ...] | None = None,
+        key: PRNGKeyArray | None = None,
     ) -> tuple[Float[Array, "B K D"], layers.Readout, tuple[layers.Hidden, ...]]:
         """(what logits are projected from, the projection, hidden units per layer), for who needs no logits at once.
 
         apply's logits are readout.logits(x) of tokens x [T, D]. An encoder also takes segments (0 by default), which
         tokens are real (all by default) and at which places of each row logits are wanted (everywhere, K = L, by
-        default); one that sorts into classes has a single place per row, K = 1.
+        default); one that sorts into classes has a single place per row, K = 1. With a key, which only training gives,
+        an activation that has a `draw` is drawn, for each layer anew.
         """
         of_encoder = (segments_BL, real_BL, places_BK)
         if self.spec.kind == "encoder":
-            return Encoder(self.spec).apply({"params": params}, tokens_BL, *of_encoder, shifts)  # type: ignore
+            inputs = (tokens_BL, *of_encoder, shifts)
+            return Encoder(self.spec).apply({"params": params}, *inputs, rngs=_streams(key))  # type: ignore
         if any(given is not None for given in of_encoder):
             raise ValueError("a decoder takes neither segments nor padding nor places")
-        x_BLD, readout, hidden, _ = self._decode(params, tokens_BL, None, 0, shifts)
+        x_BLD, readout, hidden, _ = self._decode(params, tokens_BL, None, 0, shifts, key=key)
         return x_BLD, readout, hidden
 
     def empty_cache(self, batch_size: int) -> Cache:
@@ -80,8 +83,12 @@ class Model:
         x_BLD, readout, _, cache = self._decode(params, tokens_BL, cache, offset)
         return _logits(readout, x_BLD), cache
 
-    def _decode(self, params: Params, *inputs: Any) -> Any:
-        return Decoder(self.spec).apply({"params": params}, *inputs)
+    def _decode(self, params: Params, *inputs: Any, key: PRNGKeyArray | None = None) -> Any:
+        return Decoder(self.spec).apply({"params": params}, *inputs, rngs=_streams(key))
+
+
+def _streams(key: PRNGKeyArray | None) -> dict[str, PRNGKeyArray] | None:
+    return None if key is None else {layers.DRAWS: key}
 
 
 def _logits(readout: layers.Readout, x_BLD: Array) -> Array:

@@ -26,6 +26,7 @@ class Spec:
     norm: str
     norm_epsilon: float
     norm_position: str
+    activation_norm: str
     position: str
     tie_embeddings: bool
     init: str

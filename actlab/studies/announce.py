@@ -51,6 +51,8 @@ def _model(console: Console, setting: Setting) -> None:
 def _floor_words(setting: Setting, tokens: TokenCache) -> str:
     if setting.floor is None:
         return "unknown: nobody knows the entropy of this text"
+    if setting.config.data.corruption != "none":
+        return f"{setting.floor:.4f} nats/token: the exact Bayes loss of tokens without order"
     return (
         f"{setting.floor:.4f} nats/token: the exact Bayes loss of the validation stories "
         f"(entropy {tokens.entropy_nats:.1f} nats per story)"

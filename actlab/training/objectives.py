@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from actlab.models import Model, Readout
 
@@ -15,10 +15,17 @@ MOST_LOGITS = 16 * 2**20
 
 
 def next_token(
-    model: Model, params: Any, windows: Int[Array, "B L1"], weights_BL: Float[Array, "B L"]
+    model: Model,
+    params: Any,
+    windows: Int[Array, "B L1"],
+    weights_BL: Float[Array, "B L"],
+    key: PRNGKeyArray | None = None,
 ) -> Float[Array, ""]:
-    """Sum over all targets of weight times loss, in nats; many logits are computed in chunks and never all held."""
-    x_BLD, readout, _ = model.hidden(params, windows[:, :-1])
+    """Sum over all targets of weight times loss, in nats; many logits are computed in chunks and never all held.
+
+    `key` is that of activations that are drawn in training.
+    """
+    x_BLD, readout, _ = model.hidden(params, windows[:, :-1], key=key)
     n_rows, length = weights_BL.shape
     n_chunks = chunks(n_rows, length, readout.kernel_DV.shape[1])
     if n_chunks == 1:

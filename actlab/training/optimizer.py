@@ -15,6 +15,7 @@ class Hyperparameters(NamedTuple):
 
     learning_rate: Float[Array, ""]
     weight_decay: Float[Array, ""]
+    seed: Int[Array, ""] | int = 0
 
 
 def schedule_fraction(config: OptimizerConfig, n_steps: int, step: Int[Array, ""]) -> Float[Array, ""]:

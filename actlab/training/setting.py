@@ -1,6 +1,7 @@
 """All of a cohort that is known before it trains: its runs, model, costs and data."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -85,18 +86,26 @@ def prepare(names: Sequence[str], configs: Sequence[Config], tokens: TokenCache)
 
 def _feed(config: Config, seeds: Sequence[int], tokens: TokenCache) -> tuple[Feed, float | None]:
     context, batch_size = config.model.context, config.data.batch_size
+    text, corruption = tokens.train.tokens, config.data.corruption
+    drawn = functools.partial(batches.unordered, text, corruption, n_types=tokens.vocab_size)
 
     def batch(seed: int, step: int, rows: slice) -> Int32[np.ndarray, "B L1"]:
-        text = tokens.train.tokens
+        if corruption != "none":
+            return drawn(shape=(batch_size, context + 1), seed=seed, step=step)[rows]
         return batches.train_batch(text, context=context, batch_size=batch_size, seed=seed, step=step, rows=rows)
 
     batch(config.seed, 0, slice(1))  # raises, before a workdir is made, if the text is shorter than a window
     windows, weights, n_documents = batches.validation_set(
         tokens.validation, context=context, n_tokens=config.train.eval_tokens
     )
+    floor = batches.bayes_loss(tokens, n_documents)
+    if corruption != "none":
+        windows = drawn(shape=windows.shape, seed=batches.VALIDATION_SEED, step=0)
+        targets = windows[:, 1:][weights > 0]
+        floor = batches.unordered_loss(text, corruption, targets, tokens.vocab_size)
     fill = -len(windows) % batch_size
     windows = np.concatenate([windows, np.repeat(windows[:1], fill, axis=0)])
     weights = np.concatenate([weights, np.zeros((fill, context), np.float32)])
     shape = (-1, batch_size)
     feed = Feed(batch, tuple(seeds), windows.reshape(*shape, context + 1), weights.reshape(*shape, context))
-    return feed, batches.bayes_loss(tokens, n_documents)
+    return feed, floor

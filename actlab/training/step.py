@@ -42,10 +42,15 @@ def init_state(model: Model, config: Config, seed: Int[Array, ""]) -> TrainState
 def train_step(
     model: Model, config: Config, hyper: Hyperparameters, state: TrainState, windows: Int[Array, "B L1"]
 ) -> tuple[TrainState, Metrics]:
-    """One update on the mean next-token loss of a batch, in nats per token."""
+    """One update on the mean next-token loss of a batch, in nats per token.
+
+    What is random in it is a function of seed and step, and under jit of no number of devices.
+    """
+    weights_BL = jnp.full(windows[:, 1:].shape, 1 / windows[:, 1:].size)
+    key = jax.random.fold_in(jax.random.key(hyper.seed), state.step)
 
     def objective(params: Any) -> Array:
-        return objectives.next_token(model, params, windows, jnp.full(windows[:, 1:].shape, 1 / windows[:, 1:].size))
+        return objectives.next_token(model, params, windows, weights_BL, key)
 
     loss, grads = jax.value_and_grad(objective)(state.params)
     learning_rate, updates, optimizer = update(config, hyper, state, grads)

@@ -100,6 +100,11 @@ def _gelu(s):
     return formula
 
 
+def _gelu_centred(x):
+    f, *derivatives = _gelu(1)(x)
+    return f - 1 / (2 * mpmath.sqrt(mpmath.pi)), *derivatives
+
+
 def _gelu2(x):
     f, slope, curvature = _gelu(1)(x)
     return f * f, 2 * f * slope, 2 * (slope**2 + f * curvature)
@@ -165,14 +170,16 @@ FORMULAS = {
     "gelu_tanh": _gelu_tanh,
     "quick_gelu": lambda x: _gated(x, mpf("1.702") * x, mpf("1.702"), 0),
     "gelu2": _gelu2,
+    "gelu_centred": _gelu_centred,
     "silu": lambda x: _gated(x, x, 1, 0),
     "swish": lambda x: _gated(x, x, 1, 0),
     "swish(beta=1.3)": lambda x: _gated(x, mpf(_BETA) * x, mpf(_BETA), 0),
     "mish": _mish,
 }
 NOT_HERE = {"gelu_tanh_jax", "polynorm", "glu", "bilinear", "reglu", "geglu", "geglu_tanh", "swiglu", "drelu"}
+NOT_HERE |= {"stochastic_gelu"}  # evaluated by the function of gelu
 ZEROS = (0.751791524694, 0.752461422071, 1.27846454276, 1.41421356237, 1.41850400879, 1.19243121452, 2.25637639636)
-ZEROS += (1.49057117949, 2.39935728052, 1.2092501062839, 0.278737715912, 1.5)
+ZEROS += (1.49057117949, 2.39935728052, 1.2092501062839, 0.278737715912, 1.5, 0.424569883844)
 
 
 def function_of(name):

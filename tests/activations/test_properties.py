@@ -41,6 +41,7 @@ REFERENCE = {
     "selu": (-1.75809934085, None, 0, 1.75809934085, 1.75809934085, 0),
     "xielu": (-0.205751224096, -0.980829253012, -0.3, INF, 1.6, RIGHT),
     "gelu": (-0.169971207480, -0.751791524694, -0.128904145185, 1.12890414519, 0.797884560803, 0),
+    "gelu_centred": (-0.452065999253, -0.751791524694, -0.128904145185, 1.12890414519, 0.797884560803, 0),
     "gelu_tanh": (-0.170040750571, -0.752461422071, -0.128993068659, 1.12899306866, 0.797884560803, 0),
     "quick_gelu": (-0.163610189636, -0.751154255441, -0.0998393201289, 1.09983932013, 0.851, 0),
     "silu": (-0.278464542761, -1.27846454276, -0.0998393201289, 1.09983932013, 0.5, 0),
@@ -50,6 +51,7 @@ REFERENCE = {
 }
 SAME = {
     "gelu_scale": "gelu",
+    "stochastic_gelu": "gelu",
     "gelu_tanh_jax": "gelu_tanh",
     "swish": "silu",
     "glu": "sigmoid",
@@ -63,6 +65,7 @@ SAME = {
 # Where f' is least and greatest.
 SLOPE_PLACES = {
     "gelu": (-(2**0.5), 2**0.5),
+    "gelu_centred": (-(2**0.5), 2**0.5),
     "gelu_tanh": (-1.41850400879, 1.41850400879),
     "quick_gelu": (-1.40972813191, 1.40972813191),
     "silu": (-2.39935728052, 2.39935728052),
@@ -77,6 +80,7 @@ SLOPE_PLACES = {
 }
 LIMITS = {
     "relu6": (0, 6),
+    "gelu_centred": (-0.28209479177387814, INF),
     "hard_tanh": (-1, 1),
     "hard_sigmoid": (0, 1),
     "tanh": (-1, 1),
@@ -98,7 +102,8 @@ KINKS = {
     "hard_sigmoid": (-3.0, 3.0),
     "hard_swish": (-3.0, 3.0),
 }
-NOT_MONOTONE = ("leaky_relu2", "hard_swish", "xielu", "gelu", "gelu_tanh", "quick_gelu", "silu", "mish", "gelu2")
+NOT_MONOTONE = ("leaky_relu2", "hard_swish", "xielu", "gelu", "gelu_centred", "gelu_tanh", "quick_gelu", "silu", "mish")
+NOT_MONOTONE += ("gelu2",)
 
 
 def check_place(place, expected):

@@ -122,3 +122,29 @@ def test_the_floor_is_the_nats_of_the_documents_per_token(tmp_path, toy_grammar)
 def test_text_of_unknown_entropy_has_no_floor(tmp_path, write_texts):
     actlab.data.prepare("mine", tmp_path, source=write_texts(["abc"], ["d"]), progress=False)
     assert batches.bayes_loss(actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False), 1) is None
+
+
+def unordered(corruption, **options):
+    tokens = np.repeat(np.arange(4, dtype=np.uint16), [100, 200, 300, 400])
+    arguments = dict(shape=(200, 100), n_types=5, seed=3, step=7) | options
+    return batches.unordered(tokens, corruption, **arguments)
+
+
+@pytest.mark.parametrize(("corruption", "shares"), [("shuffled", (0.1, 0.2, 0.3, 0.4, 0)), ("random", (0.2,) * 5)])
+def test_tokens_without_order_have_their_frequencies_and_no_memory(corruption, shares):
+    drawn = unordered(corruption)
+    assert drawn.dtype == np.int32
+    np.testing.assert_allclose(np.bincount(drawn.ravel(), minlength=5) / drawn.size, shares, atol=0.012)
+    pairs = np.bincount(5 * drawn[:, :-1].ravel() + drawn[:, 1:].ravel(), minlength=25).reshape(5, 5)
+    np.testing.assert_allclose(pairs / pairs.sum(), np.outer(shares, shares), atol=0.012)
+    np.testing.assert_array_equal(drawn, unordered(corruption))
+    for other in ({"seed": 4}, {"step": 8}):
+        assert not np.array_equal(drawn, unordered(corruption, **other))
+
+
+def test_the_loss_of_tokens_without_order_is_that_of_who_knows_their_frequencies():
+    tokens = np.repeat(np.arange(4, dtype=np.uint16), [100, 200, 300, 400])
+    targets = np.array([0, 3, 3], np.int32)
+    expected = -(np.log(0.1) + 2 * np.log(0.4)) / 3
+    assert batches.unordered_loss(tokens, "shuffled", targets, 5) == pytest.approx(expected, rel=1e-12)
+    assert batches.unordered_loss(tokens, "random", targets, 5) == pytest.approx(np.log(5), rel=1e-12)

@@ -59,3 +59,21 @@ def test_lanes_and_rows_of_training_windows_are_parts_of_the_whole(tokens):
     part = ready.part(["c", "b"])
     assert part.names == ("c", "b") and [lane.seed for lane in part.lanes] == [4, 5]
     np.testing.assert_array_equal(part.feed.train(range(2), slice(None), slice(None)), whole[[2, 1]])
+
+
+@pytest.mark.parametrize("corruption", ["shuffled", "random"])
+def test_corrupted_text_has_no_order_in_training_and_validation_and_a_floor_that_is_known(tokens, corruption):
+    feed, floor = feed_of(tokens, **{"data.corruption": corruption})
+    plain, _ = feed_of(tokens)
+    every = (slice(None), slice(None))
+    windows = feed.train(range(3), *every)
+    assert windows.shape == plain.train(range(3), *every).shape
+    np.testing.assert_array_equal(feed.train(range(1, 2), slice(None), slice(1, 3))[0, 0], windows[0, 1, 1:3])
+    np.testing.assert_array_equal(feed.weights_NBL, plain.weights_NBL)
+    assert not np.array_equal(feed.windows_NBL, plain.windows_NBL)
+    other, same_floor = feed_of(tokens, **{"data.corruption": corruption, "seed": 5})
+    np.testing.assert_array_equal(other.windows_NBL, feed.windows_NBL)
+    assert floor == same_floor and 2 < floor <= np.log(tokens.vocab_size)
+    assert set(np.unique(windows)) <= set(range(tokens.vocab_size))
+    seen = set(np.unique(tokens.train.tokens))
+    assert (set(np.unique(windows)) <= seen) == (corruption == "shuffled")

@@ -73,3 +73,17 @@ def test_the_learning_rate_follows_the_schedule_over_the_length_of_the_run(tiny)
     passed = (np.arange(12) - 2) / 10
     cosine = 1e-3 * (1 + np.cos(np.pi * passed)) / 2
     np.testing.assert_allclose(rates, [1e-3 / 3, 2e-3 / 3, *cosine[2:]], rtol=1e-5)
+
+
+def test_what_is_drawn_is_a_function_of_seed_and_step(tiny):
+    _, state, windows, model, config = setting(tiny, **{"model.activation": "stochastic_gelu"})
+    state = state._replace(params=jax.tree.map(lambda leaf: leaf * 20, state.params))
+
+    @jax.jit
+    def loss(seed, step):
+        hyper = Hyperparameters(jnp.float32(0), jnp.float32(0), seed)
+        return steps.train_step(model, config, hyper, state._replace(step=step), windows)[1].loss
+
+    losses = {(seed, step): float(loss(jnp.int32(seed), jnp.int32(step))) for seed in (1, 2) for step in (0, 1)}
+    assert len(set(losses.values())) == 4
+    assert float(loss(jnp.int32(2), jnp.int32(1))) == losses[2, 1]
