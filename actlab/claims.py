@@ -14,7 +14,11 @@ from actlab.errors import UserError, suggestion
 _ID = flags.DEFINE_string("id", None, "Prints this claim in full, A20 for example.")
 _TEXT = flags.DEFINE_string("text", None, "Claims of this text only: A, B or C.")
 _KIND = flags.DEFINE_string("kind", None, "Claims of this kind only, math for example.")
-_VERDICT = flags.DEFINE_string("verdict", None, "Only these: true, false, imprecise, unsupported or open.")
+_VERDICT = flags.DEFINE_string(
+    "verdict",
+    None,
+    "Only these: true, false, imprecise, unsupported, open; or supported, refuted, equivalent, undecided, at a scale.",
+)
 _QUESTIONS = flags.DEFINE_bool("questions", False, "Answers the five questions of text A instead.")
 _RESULTS = flags.DEFINE_string("results", None, "Folder of studies, */verdicts.json; experiments by default.")
 _WIDTH = 160  # where there is no terminal to ask

@@ -46,6 +46,7 @@ TINY = {
     "train.checkpoint_every": 500,
     "train.probe_every": 500,
     "train.census_every": 1000,
+    "devices.max_lanes": 5,  # a program per rate with its five seeds: what is done is always whole rates of everything
 }
 
 

@@ -1,6 +1,12 @@
 """Compares the activations of a sweep, or of several, and says how sure one can be.
 
-python -m actlab.verdict runs/seed_study-1a2b3c4d --question='gelu<relu' --baseline=relu
+  python -m actlab.verdict runs/seed_study-1a2b3c4d --question='gelu<relu' --baseline=relu
+
+Where the verdicts go into the folder of a study, the runs' table goes there too, and the claims that the study.py names
+are decided by it. The second command does it again from what is committed.
+
+  python -m actlab.verdict runs/NAME --verdicts=experiments/NAME/verdicts.json
+  python -m actlab.verdict experiments/NAME
 """
 
 import pathlib
@@ -30,20 +36,35 @@ def main(arguments: list[str]) -> None:
     if len(paths) > 1 and not _VERDICTS.value:
         raise UserError(f"--verdicts is missing: {len(paths)} tables have no one place for their verdicts.")
 
-    from actlab.studies import comparison, table
+    from actlab.studies import comparison, deciding, table
     from actlab.studies.comparison import files, listing
 
-    results = table.read(paths)
-    names = {result.activation for result in results}
-    questions = [comparison.parse_question(text, names) for text in _QUESTION.value]
-    compared = comparison.compare(results, questions, _MARGIN.value, _BASELINE.value)
     folder = paths[0] if paths[0].is_dir() else paths[0].parent
     out = pathlib.Path(_VERDICTS.value) if _VERDICTS.value else folder / files.FILE
-    files.write(out, compared)
+    study = deciding.find(out.parent)
+    if study:
+        if len(paths) > 1:
+            raise UserError(f"{len(paths)} tables are given: the study in {study.folder} has one, name one workdir.")
+        paths = [deciding.table_of(study, folder)]
+    results = table.read(paths)
+    names = {result.activation for result in results}
+    asked = _QUESTION.value or (study.questions if study else ())
+    questions = [comparison.parse_question(text, names) for text in asked]
+    baseline = _BASELINE.value or (study.baseline if study else None)
+    compared = comparison.compare(results, questions, _MARGIN.value, baseline)
+    decisions = deciding.decide(study.claims, results, _MARGIN.value) if study else None
+    agreements = deciding.agreements(study.orders, compared) if study else []
+    files.write(out, compared, decisions, agreements)
     console = Console(highlight=False, soft_wrap=True)
     console = console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=_WIDTH)
     for one in compared:
         console.print(listing.show(one))
+    for one in agreements:
+        console.print(
+            f"order       tau {one['tau']:+.2f} (p {one['p']:.2g}) with {one['with']}, at this scale ({one['scale']})"
+        )
+    for id, decision in (decisions or {}).items():
+        console.print(f"claim       {id} {decision.verdict} at this scale: {decision.deciding}")
     console.print(f"verdicts    {out}")
 
 

@@ -49,7 +49,8 @@ def probe_step(
     layers = []
     for index, (units, dz_TF) in enumerate(zip(hidden, slopes, strict=True)):
         down_FD = state.params[f"block_{index}"]["feed_forward"]["down"]["kernel"]
-        layers.append(activity.layer(units.z_TF, units.a_TF, dz_TF, down_FD, weights_T))
+        measured = activity.layer(units.z_TF, units.a_TF, dz_TF, down_FD, weights_T)
+        layers.append({**measured, "down_mean": down_FD.astype(jnp.float32).mean()})
     return {
         "loss": loss,
         "grad_norm": gradients.norm(grads),

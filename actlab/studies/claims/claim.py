@@ -16,6 +16,17 @@ class Verdict(enum.StrEnum):
     IMPRECISE = "imprecise"  # right in a nearby reading, not as it is put
     UNSUPPORTED = "unsupported"  # an opinion for which nothing is offered
     OPEN = "open"  # only an experiment can tell
+    # What an experiment told, at its scale and no other.
+    SUPPORTED = "supported"
+    REFUTED = "refuted"
+    EQUIVALENT = "equivalent"
+    UNDECIDED = "undecided"
+
+    @property
+    def words(self) -> str:
+        """The verdict with how far it reaches."""
+        measured = (Verdict.SUPPORTED, Verdict.REFUTED, Verdict.EQUIVALENT, Verdict.UNDECIDED)
+        return f"{self} at this scale" if self in measured else str(self)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,10 @@ STYLE = {
     Verdict.IMPRECISE: "yellow",
     Verdict.UNSUPPORTED: "magenta",
     Verdict.OPEN: "cyan",
+    Verdict.SUPPORTED: "green",
+    Verdict.REFUTED: "red",
+    Verdict.EQUIVALENT: "blue",
+    Verdict.UNDECIDED: "yellow",
 }
 
 
@@ -53,7 +57,7 @@ def answers(questions: Sequence[Question]) -> RenderableType:
 
 def _verdict(claim: Claim, finding: Finding) -> Text:
     waits = f" ({', '.join(claim.experiments)})" if claim.experiments else ""
-    return Text(f"{finding.verdict}{waits}", style=STYLE[finding.verdict])
+    return Text(f"{finding.verdict.words}{waits}", style=STYLE[finding.verdict])
 
 
 def _evidence(finding: Finding) -> str:

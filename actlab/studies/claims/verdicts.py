@@ -1,6 +1,7 @@
 """Verdicts of studies: what `experiments/NAME/verdicts.json` says of the claims that wait for an experiment.
 
-The file is {"claims": {"B07": {"verdict": "true", "evidence": "..."}}}, with the words of `claim.Verdict`.
+The file is {"claims": {"B07": {"verdict": "supported", "evidence": {...}}}}, with the words of `claim.Verdict` and the
+evidence that `deciding` writes, or a text.
 """
 
 import dataclasses
@@ -11,6 +12,7 @@ from typing import Any
 
 from actlab.errors import UserError, suggestion
 from actlab.studies.claims.claim import Claim, Finding, Verdict
+from actlab.studies.deciding.wording import words
 
 FILE = "verdicts.json"
 _UNSETTLED = (Verdict.OPEN, Verdict.UNSUPPORTED)
@@ -44,7 +46,7 @@ def settle(finding: Finding, studies: tuple[Finding, ...]) -> Finding:
     if not studies:
         return finding
     evidence = " ".join(
-        [finding.evidence, *(f"{study.source}: {study.verdict}. {study.evidence}" for study in studies)]
+        [finding.evidence, *(f"{study.source}: {study.verdict.words}. {study.evidence}" for study in studies)]
     )
     source = "; ".join([finding.source, *(study.source for study in studies)])
     verdict = finding.verdict
@@ -72,6 +74,15 @@ def _finding(entry: Any, study: str, field: str) -> Finding:
     if entry["verdict"] not in list(Verdict):
         nearest = suggestion(str(entry["verdict"]), map(str, Verdict))
         raise UserError(f"{field}.verdict={entry['verdict']!r} is no verdict: {nearest}")
-    if not isinstance(entry["evidence"], str) or not entry["evidence"].strip():
-        raise UserError(f"{field}.evidence={entry['evidence']!r} is no text: say what was measured.")
-    return Finding(Verdict(entry["verdict"]), entry["evidence"], f"experiments/{study}")
+    return Finding(Verdict(entry["verdict"]), _evidence(entry["evidence"], field), f"experiments/{study}")
+
+
+def _evidence(evidence: Any, field: str) -> str:
+    if isinstance(evidence, dict):
+        try:
+            return words(evidence)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f"{field}.evidence is not what actlab.verdict writes ({error}): write it again.") from error
+    if not isinstance(evidence, str) or not evidence.strip():
+        raise UserError(f"{field}.evidence={evidence!r} is no text: say what was measured.")
+    return evidence

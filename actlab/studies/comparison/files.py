@@ -2,7 +2,7 @@
 
 import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actlab.errors import UserError
@@ -13,15 +13,27 @@ FILE = "verdicts.json"
 _DIGITS = 9  # what a sum in another order could change is left out
 
 
-def write(path: pathlib.Path, comparisons: Sequence[Comparison]) -> None:
-    """Writes {"claims": {...}, "comparisons": [...]}; claims that the file holds already stay.
+def write(
+    path: pathlib.Path,
+    comparisons: Sequence[Comparison],
+    decisions: Mapping[str, Any] | None = None,
+    agreements: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Writes {"claims": {...}, "comparisons": [...]}, with agreements if there are any.
+
+    Without decisions, claims that the file holds already stay.
 
     Equal tables give equal bytes.
 
     Raises:
         UserError: for a file that is not of that form, or cannot be written.
     """
-    content = {"claims": _claims(path), "comparisons": _rounded([one.as_dict() for one in comparisons])}
+    held = _claims(path)
+    if decisions is not None:
+        held = _rounded({id: decision.as_dict() for id, decision in decisions.items()})
+    content = {"claims": held, "comparisons": _rounded([one.as_dict() for one in comparisons])}
+    if agreements:
+        content["agreements"] = _rounded(list(agreements))
     try:
         write_atomically(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
     except OSError as error:

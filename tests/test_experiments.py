@@ -1,0 +1,119 @@
+"""The studies under experiments/: their configs, their claims, and verdicts that their tables give again."""
+
+import importlib.util
+import json
+import math
+import pathlib
+
+import pytest
+
+from actlab import config as config_lib
+from actlab.errors import UserError
+from actlab.protocol import Contrast
+from actlab.studies import claims, comparison, deciding, sweep, table
+from actlab.studies.comparison import files
+
+ROOT = pathlib.Path(__file__).parents[1] / "experiments"
+STUDIES = sorted(path.parent.name for path in ROOT.glob("*/study.py"))
+VERDICTS = sorted(str(path.parent.relative_to(ROOT)) for path in ROOT.glob("**/verdicts.json"))
+
+
+def module_of(name):
+    spec = importlib.util.spec_from_file_location(f"study_{name}", ROOT / name / "study.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def contrasts_of(module):
+    for id, entry in getattr(module, "CLAIMS", {}).items():
+        yield from ((id, contrast) for contrast in ((entry,) if isinstance(entry, Contrast) else entry))
+
+
+def config_of(name, preset):
+    values = module_of(name).get_config(preset)
+    return config_lib.from_mapping(values.to_dict())
+
+
+@pytest.mark.parametrize("preset", ["small", "char", "paper"])
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_is_a_balanced_sweep_on_tiny_stories_with_its_seeds_fastest(name, preset):
+    config = config_of(name, preset)
+    assert config.data.name in ("tiny_stories", "auto") and (config.data.name == "tiny_stories" or name == OLDEST)
+    axes = dict(config.sweep)
+    assert list(axes)[-1] == "seed" and len(axes["seed"]) >= 5 and len(axes["model.activation"]) >= 2
+    if preset == "small":
+        assert config.devices.max_lanes == len(axes["seed"]), "a program is one rate with all its seeds"
+
+
+OLDEST = "relu_vs_gelu"  # its data is named on the command line
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_arm_of_a_claim_is_trained_and_every_claim_waits_for_it(name):
+    module = module_of(name)
+    axes = dict(config_of(name, "small").sweep)
+    places = [
+        dict(zip(key.split(", "), row if ", " in key else (row,), strict=True)) for key in axes for row in axes[key]
+    ]
+    for id, contrast in contrasts_of(module):
+        assert claims.get(id).experiments, id
+        assert math.isfinite(contrast.bound) and contrast.terms
+        for _, arm in contrast.terms:
+            assert arm.activation in axes["model.activation"], f"{id}: {arm}"
+            assert arm.at is None or arm.at in axes["optimizer.learning_rate"], f"{id}: {arm}"
+            assert all(any(place.get(path) == value for place in places) for path, value in arm.where.items()), arm
+    for text in getattr(module, "QUESTIONS", ()):
+        comparison.parse_question(text, axes["model.activation"])
+    assert getattr(module, "BASELINE", None) in (None, *axes["model.activation"])
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_page_tells_question_protocol_and_conclusion(name):
+    page = (ROOT / name / "README.md").read_text()
+    for heading in ("**Question.**", "**Protocol.**", "**Conclusion.**"):
+        assert heading in page, heading
+    if not (ROOT / name / "results.csv").is_file():
+        assert "Not run yet." in page
+
+
+def test_arms_of_relu_vs_gelu_change_one_thing():
+    plain = config_lib.flat(config_of("relu_vs_gelu", "small"))
+    changed = {
+        arm: {path for path, value in config_lib.flat(config_of("relu_vs_gelu", arm)).items() if value != plain[path]}
+        for arm in module_of("relu_vs_gelu").ARMS
+    }
+    assert {arm: paths - {"sweep"} for arm, paths in changed.items()} == {
+        "gain": {"model.init"},
+        "twice": {"train.n_steps"},
+        "four_times": {"train.n_steps"},
+        "biases": {"model.use_bias"},
+        "no_decay": {"optimizer.weight_decay"},
+    }
+    assert dict(config_of("relu_vs_gelu", "twice").sweep)["optimizer.warmup_steps"] == (64,)
+    assert len(sweep.expand(config_of("relu_vs_gelu", "gain"))) == 24
+    for preset, words in (("gian", "valid: char, paper, small"), ("char-gian", "did you mean 'gain'")):
+        with pytest.raises(UserError, match=words):
+            module_of("relu_vs_gelu").get_config(preset)
+
+
+def test_doses_of_curvature_are_equal_in_size():
+    from actlab import activations
+
+    module = module_of("curvature_dose")
+    for name in module.DOSES:
+        assert activations.moments(name).second_moment == pytest.approx(0.5, rel=1e-5)
+
+
+@pytest.mark.parametrize("place", VERDICTS)
+def test_committed_verdicts_follow_from_the_committed_table(place, tmp_path):
+    folder = ROOT / place
+    study, results = deciding.find(folder), table.read([folder / "results.csv"])
+    held = json.loads((folder / "verdicts.json").read_text())
+    names = {result.activation for result in results}
+    questions = [comparison.parse_question(text, names) for text in study.questions]
+    compared = comparison.compare(results, questions, baseline=study.baseline)
+    agreements = deciding.agreements(study.orders, compared)
+    files.write(tmp_path / "verdicts.json", compared, deciding.decide(study.claims, results), agreements)
+    again = json.loads((tmp_path / "verdicts.json").read_text())
+    assert again == held
