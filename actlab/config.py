@@ -29,6 +29,9 @@ class ModelConfig:
     d_model: int = field(384, "width of the residual stream", low=1)
     n_heads: int = field(6, "attention heads; must divide d_model", low=1)
     d_ff: int | None = field(None, "width F of a plain feed-forward, None is 4 d_model; gated ones take 2F/3", low=8)
+    d_hidden: int | None = field(
+        None, "units of the feed-forward where d_ff cannot say it, None is d_ff, or its 2/3 if gated", low=1
+    )
     context: int = field(128, "longest input", unit="tokens", low=2)
     vocab_size: int | None = field(None, "None is the tokenizer's, rounded up to a multiple of 64", low=2)
     norm: Literal["layernorm", "rmsnorm"] = field("layernorm", "kind of normalisation")
@@ -40,6 +43,7 @@ class ModelConfig:
         "none", "normalisation of the hidden units, between activation and second projection"
     )
     position: Literal["learned", "rotary"] = field("learned", "position embeddings, added or rotating q with k")
+    rotary_base: float = field(10_000.0, "pair k of a rotary head of size K turns by position / base^(2k/K)", above=1.0)
     tie_embeddings: bool = field(True, "the output projection is the token embedding, transposed")
     init: Literal["gpt2", "gain"] = field(
         "gpt2", "gpt2 draws all weights at 0.02; gain draws the feed-forward's so that it keeps the second moment"

@@ -20,7 +20,6 @@ from actlab.models.spec import Spec
 
 INIT_STD = 0.02  # GPT-2 (Radford et al. 2019, section 2.3)
 DRAWS = "activation"  # the stream of keys of activations that are drawn in training
-ROTARY_BASE = 10_000.0  # Su et al. 2021, arXiv:2104.09864, section 3.2.2
 
 
 class Hidden(NamedTuple):
@@ -203,10 +202,13 @@ def norm(spec: Spec, name: str) -> Norm:
     return Norm(spec, name=name)
 
 
-def rotate(x_BLHK: Float[Array, "B L H K"], positions_L: Int[Array, "L"]) -> Float[Array, "B L H K"]:
-    """Rotary position embedding (Su et al. 2021, equation 34): pairs (k, k + K/2) turn by position / base^(2k/K)."""
+def rotate(x_BLHK: Float[Array, "B L H K"], positions_L: Int[Array, "L"], base: float) -> Float[Array, "B L H K"]:
+    """Rotary position embedding: pairs (k, k + K/2) turn by position / base^(2k/K).
+
+    Su et al. 2021, arXiv:2104.09864, equation 34; its base is 10,000.
+    """
     half = x_BLHK.shape[-1] // 2
-    angle_LK = positions_L[:, None] * ROTARY_BASE ** (-jnp.arange(half) / half)[None, :]
+    angle_LK = positions_L[:, None] * base ** (-jnp.arange(half) / half)[None, :]
     cos_LHK, sin_LHK = jnp.cos(angle_LK)[None, :, None, :], jnp.sin(angle_LK)[None, :, None, :]
     first, second = jnp.split(x_BLHK.astype(jnp.float32), 2, axis=-1)
     rotated = jnp.concatenate([first * cos_LHK - second * sin_LHK, second * cos_LHK + first * sin_LHK], axis=-1)
@@ -238,7 +240,7 @@ class Attention(nn.Module):
         q_BLHK, k_BLHK, v_BLHK = (x.reshape(-1, length, spec.n_heads, head) for x in qkv)
         positions_L = offset + jnp.arange(length)
         if spec.position == "rotary":
-            q_BLHK, k_BLHK = rotate(q_BLHK, positions_L), rotate(k_BLHK, positions_L)
+            q_BLHK, k_BLHK = (rotate(x_BLHK, positions_L, spec.rotary_base) for x_BLHK in (q_BLHK, k_BLHK))
         if spec.kind == "encoder":
             out_BLHK, key_value = attend_to_all(q_BLHK, k_BLHK, v_BLHK, real_BL), (k_BLHK, v_BLHK)
         elif cache is None:

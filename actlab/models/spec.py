@@ -28,6 +28,7 @@ class Spec:
     norm_position: str
     activation_norm: str
     position: str
+    rotary_base: float
     tie_embeddings: bool
     init: str
     use_bias: bool
@@ -65,7 +66,7 @@ def resolve(config: ModelConfig, dtype: DTypeLike = jnp.float32) -> Spec:
         **shared,
         vocab_size=config.vocab_size,
         d_ff=d_ff,
-        d_hidden=gated_width(d_ff) if gated else d_ff,
+        d_hidden=config.d_hidden or (gated_width(d_ff) if gated else d_ff),
         dtype=dtype,
     )
 
@@ -77,4 +78,4 @@ def _check_plain(field: str, name: str) -> None:
         )
 
 
-_OWN_FIELDS = ("d_ff", "vocab_size")
+_OWN_FIELDS = ("d_ff", "d_hidden", "vocab_size")

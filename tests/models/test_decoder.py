@@ -65,40 +65,45 @@ def test_a_cache_filled_in_uneven_pieces_gives_the_logits_of_one_pass(tiny, chan
 
 def test_rotary_attention_depends_on_distance_only():
     q, k = jax.random.normal(jax.random.key(0), (2, 1, 1, 1, 8))
-    score = lambda i, j: jnp.sum(layers.rotate(q, jnp.array([i])) * layers.rotate(k, jnp.array([j])))  # noqa: E731
+    turn = lambda x, position: layers.rotate(x, jnp.array([position]), 10_000.0)  # noqa: E731
+    score = lambda i, j: jnp.sum(turn(q, i) * turn(k, j))  # noqa: E731
     np.testing.assert_allclose(score(7, 3), score(104, 100), rtol=1e-4)
     assert abs(score(7, 3) - score(3, 7)) > 1e-3
 
 
-def test_rotary_turns_each_pair_at_its_own_frequency():
+@pytest.mark.parametrize("base", [10_000.0, 500.0])
+def test_rotary_turns_each_pair_at_its_own_frequency(base):
     x = np.random.default_rng(0).normal(size=(1, 3, 1, 6)).astype(np.float32)
-    turned = np.asarray(layers.rotate(jnp.array(x), jnp.array([0, 1, 7])))
+    turned = np.asarray(layers.rotate(jnp.array(x), jnp.array([0, 1, 7]), base))
     for row, position in enumerate([0, 1, 7]):
         for k in range(3):
-            angle = position * 10_000.0 ** (-k / 3)
+            angle = position * base ** (-k / 3)
             pair = (x[0, row, 0, k] + 1j * x[0, row, 0, k + 3]) * np.exp(1j * angle)
             np.testing.assert_allclose(turned[0, row, 0, [k, k + 3]], [pair.real, pair.imag], atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["layernorm", "rmsnorm"])
-def test_norms_are_their_formulas(tiny, kind):
-    spec = models.build(replace(tiny, **{"model.norm": kind, "model.use_bias": True}).model).spec
+@pytest.mark.parametrize("epsilon", [1e-5, 0.5])
+def test_norms_are_their_formulas(tiny, kind, epsilon):
+    changes = {"model.norm": kind, "model.norm_epsilon": epsilon, "model.use_bias": True}
+    spec = models.build(replace(tiny, **changes).model).spec
     x = np.random.default_rng(0).normal(3.0, 2.0, size=(4, 16)).astype(np.float32)
     layer = layers.norm(spec, "norm")
     variables = layer.init(jax.random.key(0), jnp.array(x))
     centred = x - x.mean(-1, keepdims=True) if kind == "layernorm" else x
-    expected = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
+    expected = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon)
     np.testing.assert_allclose(layer.apply(variables, jnp.array(x)), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("kind", "peer"), [("layernorm", flax.linen.LayerNorm), ("rmsnorm", flax.linen.RMSNorm)])
 def test_norms_have_the_gradients_of_flaxs(tiny, kind, peer):
-    spec = models.build(replace(tiny, **{"model.norm": kind, "model.use_bias": True}).model).spec
+    changes = {"model.norm": kind, "model.norm_epsilon": 0.5, "model.use_bias": True}
+    spec = models.build(replace(tiny, **changes).model).spec
     x, weigh = 3 + 2 * jax.random.normal(jax.random.key(0), (2, 4, 16))
     params = jax.tree.map(lambda a: a + 0.5, layers.norm(spec, "norm").init(jax.random.key(0), x)["params"])
     slopes = lambda norm: jax.grad(lambda p, x: (norm.apply({"params": p}, x) * weigh).sum(), (0, 1))(params, x)  # noqa: E731
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)  # noqa: E731
-    jax.tree.map(close, slopes(layers.norm(spec, "norm")), slopes(peer(epsilon=1e-5)))
+    jax.tree.map(close, slopes(layers.norm(spec, "norm")), slopes(peer(epsilon=0.5)))
 
 
 @pytest.mark.parametrize("position", ["learned", "rotary"])
@@ -173,6 +178,21 @@ def test_gated_width_is_two_thirds_in_multiples_of_eight_with_the_mismatch_told(
     assert costs.parameters - plain.parameters == n_layers * d_model * (3 * d_hidden - 2 * d_ff)
     assert costs.gated_mismatch == pytest.approx(3 * d_hidden / (2 * d_ff) - 1)
     assert plain.gated_mismatch == 0
+
+
+@pytest.mark.parametrize("activation", ["gelu", "swiglu"])
+def test_d_hidden_is_the_width_itself(tiny, activation):
+    model = models.build(replace(tiny, **{"model.activation": activation, "model.d_hidden": 37}).model)
+    shapes = jax.eval_shape(model.init, jax.random.key(0))["block_0"]["feed_forward"]
+    assert shapes["up"]["kernel"].shape == (16, 37)
+
+
+def test_the_rotary_base_is_a_field(tiny):
+    logits = []
+    for base in (10_000.0, 100.0):
+        model, params, tokens = build(tiny, {"model.position": "rotary", "model.rotary_base": base})
+        logits.append(model.apply(params, tokens)[0])
+    assert np.abs(logits[0] - logits[1]).max() > 1e-3
 
 
 def test_costs_count_what_is_there(tiny):
