@@ -20,7 +20,7 @@ from actlab import command, data
 from actlab.data import cache, datasets, gpt2
 from actlab.errors import UserError, suggestion
 
-_FROM = flags.DEFINE_string("from", None, "Folder of the text files, or of GPT-2's files.")
+_FROM = flags.DEFINE_string("from", None, "Folder of the files to read.")
 _DIR = flags.DEFINE_string("dir", "data", "Data directory.")
 _TOKENIZER = flags.DEFINE_string("tokenizer", None, "Prepare the tokens too: bytes, bpe:SIZE, gpt2 or dir:PATH.")
 _STORIES = flags.DEFINE_integer("stories", data.N_STORIES, "Train stories of story_grammar.")

@@ -1,0 +1,125 @@
+"""The tensors of a directory's safetensors files, one or many, read one at a time as float32.
+
+Only safetensors: a pickle file runs code when it is read.
+"""
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from actlab.errors import UserError
+
+try:
+    import safetensors
+    from safetensors import numpy as safetensors_numpy
+except ImportError as error:
+    raise UserError("the library safetensors is missing: install it with `pip install -e '.[hf]'`.") from error
+
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+PICKLES = ("*.bin", "*.bin.index.json", "*.pt", "*.pth", "*.pkl", "*.ckpt", "*.h5", "*.msgpack")
+FLOATS = ("F32", "F16", "BF16")
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """Where a tensor lies, and its shape."""
+
+    path: pathlib.Path
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def read(self) -> Float[np.ndarray, "..."]:
+        """The tensor in float32.
+
+        Raises:
+            UserError: for numbers that are not 16- or 32-bit floats, and for a damaged file.
+        """
+        if self.dtype not in FLOATS:
+            raise UserError(f"{self.path}: {self.name} is {self.dtype}: only {', '.join(FLOATS)} can be used.")
+        with _opened(self.path) as file:
+            return file.get_tensor(self.name).astype(np.float32)
+
+
+def find(directory: pathlib.Path) -> dict[str, Stored]:
+    """All tensors of a directory by name; nothing but the files' headers is read.
+
+    Raises:
+        UserError: for a directory without safetensors, a file that is missing or damaged, an index that names files
+            elsewhere, a tensor that is not where the index has it, or that lies in two files.
+    """
+    if (directory / WEIGHTS).is_file():
+        return _header(directory / WEIGHTS)
+    if not (directory / INDEX).is_file():
+        raise UserError(_no_weights(directory))
+    weight_map = _weight_map(directory / INDEX)
+    found: dict[str, Stored] = {}
+    for shard in sorted(set(weight_map.values())):
+        for name, stored in _header(directory / shard).items():
+            if name in found:
+                raise UserError(
+                    f"{directory}: {name} lies in {found[name].path.name} and in {shard}: keep one of them."
+                )
+            found[name] = stored
+    for name, shard in weight_map.items():
+        if name not in found or found[name].path.name != shard:
+            raise UserError(f"{directory / shard} lacks {name}, which {INDEX} says it holds: take matching files.")
+    return found
+
+
+def write(tensors: dict[str, Float[np.ndarray, "..."]], path: pathlib.Path) -> None:
+    """Writes one file; raises OSError where it cannot be written."""
+    # The library writes memory as it lies; transformers refuses a file that does not say who made its tensors.
+    dense = {name: np.ascontiguousarray(array, np.float32).reshape(array.shape) for name, array in tensors.items()}
+    try:
+        safetensors_numpy.save_file(dense, path, metadata={"format": "pt"})
+    except safetensors.SafetensorError as error:
+        raise OSError(str(error)) from error
+
+
+def _no_weights(directory: pathlib.Path) -> str:
+    pickles = sorted(path.name for pattern in PICKLES for path in directory.glob(pattern))
+    if pickles:
+        return (
+            f"{directory} holds {pickles[0]}, but no {WEIGHTS}: only safetensors are read, since a pickle may run "
+            "code; load it with transformers and save it with save_pretrained."
+        )
+    return f"{directory} holds no weights: put {WEIGHTS}, or {INDEX} with its files, there."
+
+
+def _weight_map(path: pathlib.Path) -> dict[str, str]:
+    try:
+        weight_map = json.loads(path.read_bytes())["weight_map"]
+        entries = list(weight_map.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{path} is not an index with a weight_map: take the file that belongs to the weights."
+        ) from error
+    for name, shard in entries:
+        if not isinstance(shard, str) or not shard.endswith(".safetensors") or pathlib.PurePath(shard).name != shard:
+            raise UserError(f"{path}: {name} lies in {shard!r}, which is no .safetensors file of the same folder.")
+        if not (path.parent / shard).is_file():
+            raise UserError(f"{path.parent} lacks {shard}, which {path.name} names: add the file.")
+    return weight_map
+
+
+def _header(path: pathlib.Path) -> dict[str, Stored]:
+    with _opened(path) as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}
+        return {name: Stored(path, name, tuple(part.get_shape()), part.get_dtype()) for name, part in slices.items()}
+
+
+@contextlib.contextmanager
+def _opened(path: pathlib.Path) -> Iterator[Any]:
+    try:
+        with safetensors.safe_open(path, framework="np") as file:
+            yield file
+    except (safetensors.SafetensorError, OSError) as error:
+        raise UserError(f"{path} is not a whole safetensors file ({error}): fetch or write it again.") from error

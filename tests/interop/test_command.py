@@ -1,0 +1,105 @@
+"""The command as a user types it: a run of ours becomes a directory, a directory is shown."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+import actlab.data
+from actlab import config as config_lib
+from actlab.config import Config, replace
+from actlab.data import tokenizers
+from actlab.errors import UserError
+from actlab.interop import huggingface, tensors
+from actlab.studies import session, trained
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def workdir(tmp_path_factory):
+    """A short run on byte pairs."""
+    folder = tmp_path_factory.mktemp("run")
+    draw = np.random.default_rng(0)
+    for name, n_documents in (("train", 200), ("valid", 40)):
+        words = draw.choice(
+            [a + b for a in ("ca", "mi", "tro", "sul") for b in ("t", "nk", "ple", "ss")], (n_documents, 8)
+        )
+        text = "".join(" ".join(line) + "\n<|endoftext|>\n" for line in words)
+        (folder / f"{name}.txt").write_text(text)
+    actlab.data.prepare("mine", folder / "data", source=folder, progress=False)
+    config = replace(
+        Config(),
+        **{
+            "model.n_layers": 1,
+            "model.d_model": 8,
+            "model.n_heads": 2,
+            "model.context": 16,
+            "optimizer.warmup_steps": 2,
+            "data.name": "mine",
+            "data.dir": str(folder / "data"),
+            "data.tokenizer": "bpe:270",
+            "data.batch_size": 4,
+            "train.n_steps": 8,
+            "train.eval_every": 4,
+            "train.eval_tokens": 300,
+            "train.checkpoint_every": 4,
+            "train.probe_every": 0,
+            "train.census_every": 0,
+        },
+    )
+    assert session.run(config, "run", folder / "w", ["test"]) == 0
+    return folder / "w"
+
+
+def interop(folder, *arguments):
+    line = [sys.executable, "-m", "actlab.interop", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_run_is_written_with_its_vocabulary_and_shown(workdir, tmp_path):
+    code, out, error = interop(tmp_path, f"--workdir={workdir}", "--to=model")
+    assert code == 0 and "step 8" in out, error
+    run, loaded = trained.load(workdir), huggingface.load(tmp_path / "model")
+    jax.tree.map(np.testing.assert_array_equal, loaded.params, run.params)
+    assert json.loads((tmp_path / "model" / "config.json").read_text())["model_type"] == "gpt2"
+    vocabulary = tokenizers.make(f"dir:{tmp_path / 'model'}", tmp_path, ())
+    assert vocabulary.hash == run.tokenizer.hash
+
+    code, out, error = interop(tmp_path, "--from=model")
+    assert code == 0, error
+    shown = dict(line.split("=", 1) for line in out.splitlines() if line.startswith("config."))
+    assert shown.pop("config.data.tokenizer") == "'dir:model'"
+    fields = {path: repr(value) for path, value in config_lib.flat(run.config).items() if path.startswith("model.")}
+    assert {path.removeprefix("config."): value for path, value in shown.items()} == fields
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "--from=DIR"),
+        (["--to=x", "--from=y"], "--from=DIR"),
+        (["--to=x"], "--workdir is missing"),
+        (["--from=nowhere"], "nowhere has no readable config.json"),
+    ],
+)
+def test_bad_arguments_are_one_sentence(tmp_path, arguments, words):
+    code, _, error = interop(tmp_path, *arguments)
+    assert code == 2 and words in error and error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    spec = importlib.util.spec_from_file_location("again", tensors.__file__)
+    assert spec is not None and spec.loader is not None
+    with pytest.raises(UserError, match=r"'\.\[hf\]'"):
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))

@@ -1,0 +1,224 @@
+"""Random models of transformers loaded here, and ours loaded there: the same logits."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from actlab import models
+from actlab.config import Config, replace
+from actlab.interop import huggingface
+
+pytestmark = pytest.mark.slow
+
+GPT2 = {"vocab_size": 97, "n_positions": 19, "n_embd": 36, "n_layer": 3, "n_head": 3}
+LLAMA = {
+    "vocab_size": 97,
+    "max_position_embeddings": 19,
+    "hidden_size": 40,
+    "intermediate_size": 57,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+}
+THEIRS = [
+    ("GPT2LMHeadModel", "GPT2Config", GPT2),
+    ("GPT2Model", "GPT2Config", {**GPT2, "n_inner": 51, "activation_function": "relu"}),
+    (
+        "GPT2LMHeadModel",
+        "GPT2Config",
+        {**GPT2, "tie_word_embeddings": False, "layer_norm_epsilon": 1e-3, "activation_function": "gelu"},
+    ),
+    ("GPT2LMHeadModel", "GPT2Config", {**GPT2, "activation_function": "quick_gelu"}),
+    ("LlamaForCausalLM", "LlamaConfig", LLAMA),
+    ("LlamaForCausalLM", "LlamaConfig", {**LLAMA, "num_key_value_heads": 2, "attention_bias": True}),
+    ("LlamaForCausalLM", "LlamaConfig", {**LLAMA, "num_key_value_heads": 1, "mlp_bias": True, "hidden_act": "gelu"}),
+    (
+        "LlamaForCausalLM",
+        "LlamaConfig",
+        {**LLAMA, "tie_word_embeddings": True, "rms_norm_eps": 1e-2, "intermediate_size": 64}
+        | {"rope_parameters": {"rope_type": "default", "rope_theta": 700.0}},
+    ),
+]
+TOKENS = np.random.default_rng(0).integers(0, 97, (4, 19))
+
+
+def peer(class_name, config_name, fields):
+    """A random model whose weights are all large enough to matter, biases and norms among them."""
+    torch = pytest.importorskip("torch", reason="needs the reference extra")
+    transformers = pytest.importorskip("transformers", reason="needs the reference extra")
+    torch.manual_seed(0)
+    config = getattr(transformers, config_name)(**fields, initializer_range=0.2, bos_token_id=None, eos_token_id=None)
+    model = getattr(transformers, class_name)(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:
+                parameter.add_(0.2 * torch.randn_like(parameter))
+    return model
+
+
+def logits_of(model, tokens=TOKENS, **given):
+    import torch
+
+    with torch.no_grad():
+        out = model(torch.tensor(tokens), **{name: torch.tensor(array) for name, array in given.items()})
+        if hasattr(out, "logits"):
+            return out.logits.numpy()
+        return (out.last_hidden_state @ model.get_input_embeddings().weight.T).numpy()
+
+
+def assert_close(ours, theirs):
+    assert np.std(theirs) > 0.3, "a test on logits near zero would say nothing"
+    np.testing.assert_allclose(ours, theirs, atol=1e-4, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("class_name", "config_name", "fields"), THEIRS)
+def test_theirs_is_loaded_and_goes_back(tmp_path, class_name, config_name, fields):
+    theirs = peer(class_name, config_name, fields)
+    theirs.save_pretrained(tmp_path / "theirs")
+    loaded = huggingface.load(tmp_path / "theirs")
+    ours, _ = models.build(loaded.config).apply(loaded.params, jnp.array(TOKENS))
+    assert_close(ours, logits_of(theirs))
+    huggingface.save(*loaded, tmp_path / "ours")
+    assert_close(ours, logits_of(returned(tmp_path / "ours")))
+
+
+def returned(folder):
+    """What transformers makes of a directory of ours, every tensor of it in its place."""
+    import transformers
+
+    architecture = transformers.AutoConfig.from_pretrained(folder).architectures[0]
+    model, report = getattr(transformers, architecture).from_pretrained(folder, output_loading_info=True)
+    assert not any(report.values()), report
+    return model.eval()
+
+
+def test_shards_give_the_same_as_one_file(tmp_path):
+    theirs = peer(*THEIRS[0])
+    theirs.save_pretrained(tmp_path / "one")
+    theirs.save_pretrained(tmp_path / "many", max_shard_size="30KB")
+    assert len(list((tmp_path / "many").glob("*.safetensors"))) > 3
+    one, many = huggingface.load(tmp_path / "one"), huggingface.load(tmp_path / "many")
+    assert one.config == many.config
+    jax.tree.map(np.testing.assert_array_equal, one.params, many.params)
+
+
+def test_bfloat16_weights_are_the_same_numbers(tmp_path):
+    model = peer(*THEIRS[4])
+    import torch
+    import transformers
+
+    model.to(torch.bfloat16).save_pretrained(tmp_path / "m")
+    loaded = huggingface.load(tmp_path / "m")
+    ours, _ = models.build(loaded.config).apply(loaded.params, jnp.array(TOKENS))
+    assert_close(ours, logits_of(transformers.LlamaForCausalLM.from_pretrained(tmp_path / "m", dtype=torch.float32)))
+
+
+ENCODER = {
+    "vocab_size": 97,
+    "max_position_embeddings": 23,
+    "hidden_size": 36,
+    "intermediate_size": 53,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "type_vocab_size": 3,
+    "pad_token_id": 0,
+}
+THEIR_ENCODERS = [
+    ("BertForMaskedLM", "BertConfig", ENCODER),
+    ("BertForMaskedLM", "BertConfig", {**ENCODER, "hidden_act": "gelu_new", "tie_word_embeddings": False}),
+    ("BertForPreTraining", "BertConfig", {**ENCODER, "hidden_act": "relu", "layer_norm_eps": 1e-3}),
+    ("BertForSequenceClassification", "BertConfig", {**ENCODER, "num_labels": 5}),
+    ("BertForSequenceClassification", "BertConfig", ENCODER),
+    ("RobertaForMaskedLM", "RobertaConfig", {**ENCODER, "pad_token_id": 1}),
+    ("RobertaForMaskedLM", "RobertaConfig", {**ENCODER, "tie_word_embeddings": False, "pad_token_id": 3}),
+    ("RobertaForSequenceClassification", "RobertaConfig", {**ENCODER, "num_labels": 3}),
+]
+REAL = np.arange(19) < np.array([19, 12, 5, 1])[:, None]
+SEGMENTS = np.random.default_rng(1).integers(0, 3, (4, 19))
+
+
+def encoded(config, params, tokens):
+    given = {"segments_BL": jnp.array(SEGMENTS), "real_BL": jnp.array(REAL)}
+    return np.asarray(models.build(config).apply(params, jnp.array(tokens), **given)[0])
+
+
+def encoded_there(model, tokens):
+    """Logits, of classes with a place of their own as ours have it."""
+    import torch
+
+    given = {"attention_mask": torch.tensor(REAL.astype(int)), "token_type_ids": torch.tensor(SEGMENTS)}
+    with torch.no_grad():
+        out = model(torch.tensor(tokens), **given)
+    logits = out.prediction_logits if hasattr(out, "prediction_logits") else out.logits
+    return logits.numpy() if logits.ndim == 3 else logits.numpy()[:, None]
+
+
+def assert_alike(ours, theirs):
+    """At real tokens: what stands at padding means nothing."""
+    where = REAL if ours.shape[1] == 19 else np.ones((4, 1), bool)
+    assert_close(ours[where], theirs[where])
+
+
+@pytest.mark.parametrize(("class_name", "config_name", "fields"), THEIR_ENCODERS)
+def test_an_encoder_of_theirs_is_loaded_with_padding_and_segments_and_goes_back(
+    tmp_path, class_name, config_name, fields
+):
+    theirs = peer(class_name, config_name, fields)
+    tokens = np.where(REAL, np.maximum(TOKENS, 4), fields["pad_token_id"])  # RoBERTa tells padding by its token
+    theirs.save_pretrained(tmp_path / "theirs")
+    loaded = huggingface.load(tmp_path / "theirs")
+    ours = encoded(*loaded, tokens)
+    assert_alike(ours, encoded_there(theirs, tokens))
+    huggingface.save(*loaded, tmp_path / "ours")  # RoBERTa becomes BERT
+    assert_alike(ours, encoded_there(returned(tmp_path / "ours"), tokens))
+
+
+OUR_ENCODERS = [
+    {"model.activation": "gelu"},
+    {"model.activation": "gelu_tanh", "model.head_activation": "gelu_tanh", "model.use_bias": True},
+    {"model.tie_embeddings": False, "model.use_bias": True, "model.norm_epsilon": 1e-12},
+    {"model.activation": "relu", "model.n_classes": 4, "model.use_bias": True},
+]
+
+
+@pytest.mark.parametrize("changes", OUR_ENCODERS)
+def test_an_encoder_of_ours_is_loaded_there(tmp_path, changes):
+    shape = {"kind": "encoder", "norm_position": "post", "n_segments": 3}
+    config, params = ours_with(**{f"model.{name}": value for name, value in shape.items()}, **changes)
+    huggingface.save(config, params, tmp_path / "m")
+    assert_alike(encoded(config, params, TOKENS), encoded_there(returned(tmp_path / "m"), TOKENS))
+
+
+OURS = [
+    {"model.activation": "gelu"},
+    {"model.activation": "gelu_tanh", "model.use_bias": True, "model.d_ff": 50},
+    {"model.activation": "tanh", "model.tie_embeddings": False, "model.norm_epsilon": 1e-3},
+    {"model.activation": "swiglu", "model.norm": "rmsnorm", "model.position": "rotary"},
+    {
+        "model.activation": "geglu",
+        "model.norm": "rmsnorm",
+        "model.position": "rotary",
+        "model.use_bias": True,
+        "model.rotary_base": 300.0,
+        "model.d_hidden": 31,
+    },
+    {"model.activation": "reglu", "model.norm": "rmsnorm", "model.position": "rotary", "model.tie_embeddings": False},
+]
+
+
+@pytest.mark.parametrize("changes", OURS)
+def test_ours_is_loaded_there(tmp_path, changes):
+    config, params = ours_with(**changes)
+    huggingface.save(config, params, tmp_path / "m")
+    ours, _ = models.build(config).apply(params, jnp.array(TOKENS))
+    assert_close(ours, logits_of(returned(tmp_path / "m")))
+
+
+def ours_with(**changes):
+    """A model of ours with odd sizes, and weights all large enough to matter."""
+    pytest.importorskip("transformers", reason="needs the reference extra")
+    sizes = {"n_layers": 2, "d_model": 36, "n_heads": 3, "context": 19, "vocab_size": 97}
+    config = replace(Config(), **{f"model.{name}": value for name, value in sizes.items()}, **changes).model
+    draw = np.random.default_rng(0)
+    noisy = lambda leaf: jnp.array(leaf + 0.2 * draw.normal(size=leaf.shape))  # noqa: E731
+    return config, jax.tree.map(noisy, models.build(config).init(jax.random.key(0)))
