@@ -1,12 +1,15 @@
 """The studies under experiments/: their configs, their claims, and verdicts that their tables give again."""
 
+import csv
 import importlib.util
 import json
 import math
 import pathlib
 
+import numpy as np
 import pytest
 
+from actlab import activations
 from actlab import config as config_lib
 from actlab.errors import UserError
 from actlab.protocol import Contrast
@@ -18,8 +21,8 @@ STUDIES = sorted(path.parent.name for path in ROOT.glob("*/study.py"))
 VERDICTS = sorted(str(path.parent.relative_to(ROOT)) for path in ROOT.glob("**/verdicts.json"))
 
 
-def module_of(name):
-    spec = importlib.util.spec_from_file_location(f"study_{name}", ROOT / name / "study.py")
+def module_of(name, file="study.py"):
+    spec = importlib.util.spec_from_file_location(f"study_{name}", ROOT / name / file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -42,6 +45,8 @@ def test_a_study_is_a_balanced_sweep_on_tiny_stories_with_its_seeds_fastest(name
     assert config.data.name in ("tiny_stories", "auto") and (config.data.name == "tiny_stories" or name == OLDEST)
     axes = dict(config.sweep)
     assert list(axes)[-1] == "seed" and len(axes["seed"]) >= 5 and len(axes["model.activation"]) >= 2
+    runs = sweep.expand(config_lib.replace(config, sweep={**axes, "seed": (1,)}))
+    assert len({run.name for run in runs}) == math.prod(len(values) for values in axes.values()) / len(axes["seed"])
     if preset == "small":
         assert config.devices.max_lanes == len(axes["seed"]), "a program is one rate with all its seeds"
 
@@ -98,16 +103,41 @@ def test_arms_of_relu_vs_gelu_change_one_thing():
 
 
 def test_doses_of_curvature_are_equal_in_size():
-    from actlab import activations
+    z = np.linspace(-9, 9, 2001, dtype=np.float32)
+    weights = np.exp(-(z.astype(np.float64) ** 2) / 2)
+    for name in module_of("curvature_dose").DOSES:
+        squares = np.asarray(activations.get(name).fn(z), np.float64) ** 2
+        assert (squares * weights).sum() / weights.sum() == pytest.approx(0.5, rel=1e-5), name
 
-    module = module_of("curvature_dose")
-    for name in module.DOSES:
-        assert activations.moments(name).second_moment == pytest.approx(0.5, rel=1e-5)
+
+def cost(activation, ratio=1.0, flops=1.0, **changes):
+    low, high = ratio * 0.99, ratio * 1.01
+    numbers = {"ratio": ratio, "ratio_low": low, "ratio_high": high, "flops_per_element": flops, "repetitions": 25}
+    place = {"setting": "alone", "pass": "forward", "dtype": "float32", "size": "8x8", "device": "here"}
+    return {name: str(value) for name, value in ({"activation": activation} | place | numbers | changes).items()}
+
+
+def test_claims_on_cost_are_decided_by_their_rows():
+    decide = module_of("activation_cost", "decide.py").decide
+    layer = {"setting": "feed_forward", "pass": "forward_backward"}
+    rows = [cost("relu"), cost("gelu", 2.5, 64.0), cost("gelu", 1.1, **layer)]
+    words = {id: entry["verdict"] for id, entry in decide(rows).items()}
+    assert words == {"A10": "supported", "A50": "refuted", "B20": "supported"}
+    slower = [*rows, cost("gelu", 1.5, **layer, dtype="bfloat16")]
+    assert decide(slower)["B20"]["verdict"] == "refuted" and "bfloat16" in decide(slower)["B20"]["evidence"]
+    near = [*rows, cost("gelu", 2.0, 3.5, size="9x9"), cost("relu", size="9x9")]
+    assert decide(near)["A10"]["verdict"] == "undecided" and decide(near)["A50"]["verdict"] == "refuted"
+    assert decide([])["B20"] == decide([cost("relu")])["B20"] and decide([])["B20"]["verdict"] == "undecided"
 
 
 @pytest.mark.parametrize("place", VERDICTS)
 def test_committed_verdicts_follow_from_the_committed_table(place, tmp_path):
     folder = ROOT / place
+    if (folder / "decide.py").is_file():
+        rows = list(csv.DictReader((folder / "costs.csv").read_text().splitlines()))
+        held = json.loads((folder / "verdicts.json").read_text())
+        assert {"claims": module_of(place, "decide.py").decide(rows)} == held
+        return
     study, results = deciding.find(folder), table.read([folder / "results.csv"])
     held = json.loads((folder / "verdicts.json").read_text())
     names = {result.activation for result in results}

@@ -33,9 +33,11 @@ def get_config(preset: str = "small") -> config_dict.ConfigDict:
     places = []
     for size in BATCHES:
         steps = tokens // size
-        places.append((size, steps, steps // 20, steps // 2 if steps % 2 == 0 else steps))
+        every = steps // 2 if steps % 2 == 0 else steps
+        places.append((size, steps, steps // 20, every, every))
+    together = ("data.batch_size", "train.n_steps", "optimizer.warmup_steps", "train.eval_every")
     values.sweep = {
-        "data.batch_size, train.n_steps, optimizer.warmup_steps, train.eval_every": tuple(places),
+        ", ".join((*together, "train.checkpoint_every")): tuple(places),
         "model.activation": ("relu", "gelu"),
         "optimizer.learning_rate": (1e-3, 3e-3, 1e-2, 3e-2),
         "seed": (1, 2, 3, 4, 5),

@@ -114,6 +114,13 @@ def test_a_planted_share_of_dead_units_is_counted(name, dead_z):
     np.testing.assert_array_equal(~np.asarray(fired), np.isin(np.arange(40), [3, 4, 5, 6]))
 
 
+@pytest.mark.parametrize(("slope", "alive"), [(0.00099, False), (0.00101, True), (-0.00099, False), (-0.00101, True)])
+def test_a_unit_is_dead_below_a_slope_of_a_thousandth_whatever_its_sign(slope, alive):
+    z_TF = -jnp.ones((6, 3))
+    fired_F = activity.fires(activations.get(f"leaky_relu(slope={slope})"), {}, z_TF, jnp.asarray(ON))
+    assert fired_F.tolist() == [alive] * 3
+
+
 def test_units_of_an_activation_of_whole_vectors_are_not_counted():
     with pytest.raises(ValueError, match="polynorm looks at a whole vector"):
         activity.fires(activations.get("polynorm"), {}, jnp.zeros((6, 4)), jnp.asarray(ON))

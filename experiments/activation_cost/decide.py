@@ -1,0 +1,72 @@
+"""Decides the claims on cost from costs.csv, which python -m actlab.bench activations writes; see README.md.
+
+Command: python experiments/activation_cost/decide.py
+"""
+
+import csv
+import json
+import pathlib
+from collections.abc import Iterable, Mapping
+
+FOLDER = pathlib.Path(__file__).parent
+COSTS, VERDICTS = "costs.csv", "verdicts.json"
+Row = Mapping[str, str]
+# Claim: activation, setting, pass, the quantity, and between which bounds it says that lies.
+# A10, "expensive": GELU alone takes twice ReLU's time or more. A50: 3 to 4 times the FLOPs. B20: ReLU is a little
+# faster, so a feed-forward layer with GELU takes longer, by less than a quarter.
+CLAIMS = {
+    "A10": ("gelu", "alone", "forward", "time", (2.0, float("inf"))),
+    "A50": ("gelu", "alone", "forward", "flops", (3.0, 4.0)),
+    "B20": ("gelu", "feed_forward", "forward_backward", "time", (1.0, 1.25)),
+}
+
+
+def decide(rows: Iterable[Row]) -> dict[str, dict[str, str]]:
+    """{claim: {"verdict", "evidence"}}: supported where it holds in every row, that is, at every size and dtype."""
+    rows = list(rows)
+    return {id: _decide(rows, *rule) for id, rule in CLAIMS.items()}
+
+
+def _decide(
+    rows: list[Row], activation: str, setting: str, passes: str, of: str, bounds: tuple[float, float]
+) -> dict[str, str]:
+    place = {"activation": activation, "setting": setting, "pass": passes}
+    mine = [row for row in rows if all(row[name] == value for name, value in place.items())]
+    found = [(row, *_ratio(row, rows, of)) for row in mine]
+    words = {_word(low, high, bounds) for _, _, low, high in found}
+    verdict = words.pop() if len(words) == 1 else "refuted" if "refuted" in words else "undecided"
+    listed = "; ".join(
+        f"{row['size']} {row['dtype']} on {row['device']}: {ratio:.3g}"
+        + (f" (95% interval {low:.3g} to {high:.3g}, {row['repetitions']} repetitions)" if of == "time" else "")
+        for row, ratio, low, high in found
+    )
+    what = f"{activation}'s {of} over ReLU's, {setting}, {passes}"
+    said = f"said is {bounds[0]:g} to {bounds[1]:g}"
+    return {"verdict": verdict, "evidence": f"{what} ({said}), at this scale: {listed or 'no row'}."}
+
+
+def _ratio(row: Row, rows: list[Row], of: str) -> tuple[float, float, float]:
+    if of == "time":
+        return float(row["ratio"]), float(row["ratio_low"]), float(row["ratio_high"])
+    same = ("setting", "pass", "dtype", "size", "device")
+    relu = next(one for one in rows if one["activation"] == "relu" and all(one[name] == row[name] for name in same))
+    ratio = float(row["flops_per_element"]) / float(relu["flops_per_element"])
+    return ratio, ratio, ratio
+
+
+def _word(low: float, high: float, bounds: tuple[float, float]) -> str:
+    if bounds[0] <= low and high <= bounds[1]:
+        return "supported"
+    return "refuted" if high < bounds[0] or low > bounds[1] else "undecided"
+
+
+def main() -> None:
+    """Reads the table, writes verdicts.json, prints it."""
+    rows = list(csv.DictReader((FOLDER / COSTS).read_text().splitlines()))
+    text = json.dumps({"claims": decide(rows)}, indent=2) + "\n"
+    (FOLDER / VERDICTS).write_text(text)
+    print(text, end="")
+
+
+if __name__ == "__main__":
+    main()
