@@ -48,6 +48,7 @@ def main(arguments: list[str]) -> None:
         paths = [deciding.table_of(study, folder)]
     results = table.read(paths)
     names = {result.activation for result in results}
+    study = study.of(names) if study else None
     asked = _QUESTION.value or (study.questions if study else ())
     questions = [comparison.parse_question(text, names) for text in asked]
     baseline = _BASELINE.value or (study.baseline if study else None)

@@ -138,9 +138,10 @@ def test_committed_verdicts_follow_from_the_committed_table(place, tmp_path):
         held = json.loads((folder / "verdicts.json").read_text())
         assert {"claims": module_of(place, "decide.py").decide(rows)} == held
         return
-    study, results = deciding.find(folder), table.read([folder / "results.csv"])
+    results = table.read([folder / "results.csv"])
     held = json.loads((folder / "verdicts.json").read_text())
     names = {result.activation for result in results}
+    study = deciding.find(folder).of(names)
     questions = [comparison.parse_question(text, names) for text in study.questions]
     compared = comparison.compare(results, questions, baseline=study.baseline)
     agreements = deciding.agreements(study.orders, compared)

@@ -8,7 +8,7 @@ import dataclasses
 import importlib.util
 import io
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,14 @@ class Study:
         """What its contrasts are of, beside losses and sensitivities."""
         contrasts = [_as_tuple(entry) for entry in self.claims.values()]
         return {contrast.of for entry in contrasts for contrast in entry} - {LOSS, SENSITIVITY}
+
+    def of(self, names: Collection[str]) -> "Study":
+        """The study as far as it can be asked of a table with these activations, while it is being trained."""
+        pairs = {text: [name.strip() for name in text.split("<")] for text in self.questions}
+        questions = tuple(text for text, pair in pairs.items() if set(pair) <= set(names))
+        baseline = self.baseline if self.baseline in names else None
+        orders = {source: order for source, order in self.orders.items() if len(order.keys() & set(names)) > 1}
+        return dataclasses.replace(self, questions=questions, baseline=baseline, orders=orders)
 
 
 def find(folder: pathlib.Path) -> Study | None:

@@ -113,6 +113,15 @@ def test_an_arm_of_a_study_has_its_claims(folders, run):
     assert deciding.find(study.parent) is None
 
 
+def test_of_a_study_that_is_being_trained_what_can_be_asked_is_asked(folders, run):
+    workdir, study = folders
+    (study / "study.py").write_text(
+        STUDY.replace('"gelu<relu",', '"gelu<relu", "silu<gelu"').replace('= "relu"', '= "silu"')
+    )
+    out = run(workdir, verdicts=str(study / "verdicts.json"))
+    assert "gelu < relu" in out and "silu" not in out.replace("silu_", "") and "Dunnett" not in out
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [("1 / 0", "fails with ZeroDivisionError"), ("CLAIMS = {'B07': 'gelu<relu'}", "'B07'. is no contrast")],
