@@ -1,5 +1,6 @@
 """What every command does around its work: help, flags, a UserError turned into a sentence and exit code 2."""
 
+import pathlib
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,6 +41,34 @@ def refuse(arguments: Sequence[str]) -> None:
     """Raises UserError for what is left after the flags: absl would ignore `config.seed=1` without a word."""
     if arguments:
         raise UserError(f"{arguments[0]!r} is no flag: write --{arguments[0].lstrip('-')}, with two dashes.")
+
+
+def target(flag: str) -> pathlib.Path:
+    """The file that a flag names.
+
+    Raises:
+        UserError: where it is a folder, or lies in one that does not exist.
+    """
+    path = pathlib.Path(str(flags.FLAGS[flag].value))
+    if path.is_dir():
+        raise UserError(f"--{flag}={path} is a folder: name a file in it.")
+    if not path.parent.is_dir():
+        raise UserError(f"--{flag}={path} is in a folder that does not exist: make {path.parent} first.")
+    return path
+
+
+def write(path: pathlib.Path, text: str) -> None:
+    """Writes a file beside and renames it: who reads sees the old one or the new one, never a part.
+
+    Raises:
+        UserError: where it cannot be written.
+    """
+    beside = path.with_name(f".{path.name}.tmp")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written ({error.strerror}): name another file.") from error
 
 
 def page(command: Mapping[str, Any]) -> str:

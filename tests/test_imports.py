@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "config": {"axes", "checks", "errors"},
     "presets": {"config", "errors"},
     "protocol": set(),
-    "activations": {"command", "errors"},
+    "activations": {"command", "errors", "page"},
     "data": {"errors", "command"},
     "models": {"activations", "config", "errors"},
     "probes": {"activations", "config"},
@@ -96,6 +96,15 @@ def test_a_library_is_imported_by_its_owner_only(path):
     for name in imports(path):
         owners = OWNERS.get(name.split(".")[0])
         assert owners is None or place.startswith(owners), f"{place} imports {name}"
+
+
+@pytest.mark.parametrize(
+    ("target", "places"), [("command", ("activations/__main__.py",)), ("page", ("activations/explorer/",))]
+)
+def test_the_functions_themselves_know_no_other_room(target, places):
+    for path in PACKAGE.joinpath("activations").rglob("*.py"):
+        named = any(f"{name}.".startswith(f"actlab.{target}.") for name in imports(path))
+        assert not named or str(path.relative_to(PACKAGE)).startswith(places), path
 
 
 def _names_jit(path):

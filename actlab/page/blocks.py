@@ -62,7 +62,10 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True)
 class Toggles:
-    """Some of some options, all of them at first unless `chosen` says which. `colours` marks options by swatches."""
+    """Some of some options, all of them at first unless `chosen` says which. `colours` marks options by swatches.
+
+    Several of one param in a section are one choice in groups.
+    """
 
     param: str
     label: str
@@ -106,13 +109,18 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Rows under headings, as wide as they need, sorted by a click on a heading; `filtered` adds a field to search."""
+    """Rows under headings, as wide as they need, sorted by a click on a heading; `filtered` adds a field to search.
+
+    With `follows`, params of the section's controls with the index of a column, a row is shown only while each of them
+    holds what its cell there says: {"lanes": 0, "scale": 1}. A table is filtered or follows.
+    """
 
     name: str
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Cell | str]]
     caption: str = ""
     filtered: bool = False
+    follows: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,12 +20,15 @@ const views = new Map(); // of each drawing, its Vega view and the params of its
 const every = (selector, of = document) => [...of.querySelectorAll(selector)];
 
 function valueOf(control) {
-  if (control.matches("fieldset")) return every("input:checked", control).map((box) => box.value);
+  if (control.matches("fieldset")) {
+    const groups = controlsOf(control).filter((one) => one.dataset.param === control.dataset.param);
+    return groups.flatMap((group) => every("input:checked", group).map((box) => box.value));
+  }
   return control.type === "range" ? Number(control.value) : control.value;
 }
 
-function controlsOf(drawing) {
-  const home = drawing.closest("section");
+function controlsOf(block) {
+  const home = block.closest("section");
   return home ? every("[data-param]", home) : [];
 }
 
@@ -67,6 +70,7 @@ function listen(control) {
       const { view, params } = views.get(drawing) ?? { params: [] };
       if (params.includes(control.dataset.param)) view.signal(control.dataset.param, valueOf(control)).runAsync();
     }
+    every("[data-follows]", control.closest("section")).forEach(follow);
   };
   control.addEventListener("input", tell);
   for (const button of every("[data-all]", control)) {
@@ -75,6 +79,16 @@ function listen(control) {
       tell();
     });
   }
+}
+
+// A row is shown while each control that its table follows holds the row's cell of that column.
+function follow(holder) {
+  const wanted = Object.entries(JSON.parse(holder.dataset.follows)).map(([param, index]) => {
+    const value = valueOf(controlsOf(holder).find((one) => one.dataset.param === param));
+    const keyOf = ({ dataset, textContent }) => (typeof value === "number" ? Number(dataset.order) : textContent.trim());
+    return (row) => [value].flat().includes(keyOf(row.cells[index]));
+  });
+  for (const row of holder.querySelector("tbody").rows) row.hidden = !wanted.every((holds) => holds(row));
 }
 
 function sortBy(table, heading) {
@@ -130,6 +144,7 @@ function unfold() {
 
 async function start() {
   every("[data-param]").forEach(listen);
+  every("[data-follows]").forEach(follow);
   for (const form of every("form")) form.addEventListener("submit", (event) => event.preventDefault());
   for (const heading of every(".table th")) {
     heading.querySelector("button").addEventListener("click", () => sortBy(heading.closest("table"), heading));

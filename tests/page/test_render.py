@@ -43,7 +43,7 @@ def everywhere(*texts: str) -> str:
         Code(next(text), next(text)),
         Figure("figure", {**SPEC, "title": next(text)}, rows, next(text), next(text)),
         Controls((toggles, choice, Slider(next(text), next(text), 0, 1, 1, 0))),
-        Table("table", (next(text),), cells, next(text), filtered=True),
+        Table("table", (next(text),), cells, next(text), filtered=True, follows={next(text): 0}),
         Details("details", next(text), (Text(next(text)),)),
         Side(((next(text), Text(next(text))),)),
     )
@@ -59,7 +59,7 @@ def test_no_text_gets_out_of_its_place():
 
 
 def test_every_text_is_there():
-    texts = [f"<{number}>" for number in range(32)]
+    texts = [f"<{number}>" for number in range(33)]
     html = everywhere(*texts)
     assert [text for text in texts if markupsafe.escape(text) not in html and json_escape(text) not in html] == []
     assert html.count("&lt;0&gt;") == 1, "there are fewer texts than places"
