@@ -14,7 +14,7 @@ Value = str | int | float | None
 @functools.cache
 def libraries() -> str:
     """Vega, Vega-Lite and vega-embed as one JavaScript module that sets window.vegaEmbed."""
-    return vl_convert.javascript_bundle(snippet=None, vl_version=_VEGA_LITE)
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", _VEGA_LITE)
 
 
 def ink(colour: str) -> str:
