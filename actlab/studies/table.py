@@ -5,7 +5,6 @@ Reading takes any mixture of runs; which of them may be compared is for `compari
 
 import csv
 import dataclasses
-import json
 import math
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from actlab import config as config_lib
 from actlab.config import Config
 from actlab.errors import UserError
+from actlab.training.rows import read as read_rows
 
 REQUIRED = (
     "run",
@@ -94,7 +94,7 @@ def read(paths: Sequence[pathlib.Path]) -> list[Result]:
 
     Raises:
         UserError: for a path without results, a missing column, a cell that is no such value, a finished run whose
-            loss is not finite, or workdirs whose configs differ in more than activation, rate, seed and axes.
+            loss is not finite, a line of metrics.jsonl that is no row, or workdirs whose configs differ in more than activation, rate, seed and axes.
     """
     sources = [_Source(path) for path in paths]
     configs = [source for source in sources if source.config]
@@ -154,9 +154,8 @@ def _rows(path: pathlib.Path) -> list[dict[str, str]]:
 
 def _curves(path: pathlib.Path) -> dict[str, tuple[tuple[int, float], ...]]:
     curves: dict[str, list[tuple[int, float]]] = {}
-    lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
-    for row in (json.loads(line) for line in lines if line.endswith(b"\n")):
-        if row["split"] == "validation" and row["loss"] is not None:
+    for row in read_rows(path, "split"):
+        if row["split"] == "validation" and row.get("loss") is not None:
             curves.setdefault(row["run"], []).append((row["step"], row["loss"]))
     return {run: tuple(sorted(points)) for run, points in curves.items()}
 

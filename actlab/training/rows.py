@@ -7,9 +7,42 @@ import pathlib
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from actlab.errors import UserError
 from actlab.training.files import write_atomically
 
 Row = dict[str, Any]
+
+
+def read(path: pathlib.Path, *fields: str) -> list[Row]:
+    """All complete rows of a file, none where there is no file; a last line cut short by a kill is left out.
+
+    Raises:
+        UserError: for a line that is no JSON object with `run`, `step` and these fields; it names the line.
+    """
+    lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
+    whole = [line for line in lines if line.endswith(b"\n")]
+    return [_row(path, number, line, ("run", "step", *fields)) for number, line in enumerate(whole, start=1)]
+
+
+def is_cut_short(path: pathlib.Path) -> bool:
+    """Whether the file's last line lacks its end, as a kill leaves it."""
+    content = path.read_bytes() if path.is_file() else b""
+    return bool(content) and not content.endswith(b"\n")
+
+
+def _row(path: pathlib.Path, number: int, line: bytes, fields: tuple[str, ...]) -> Row:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise UserError(
+            f"{path} line {number} is not JSON: remove the line, or restore the file from where it was written."
+        ) from error
+    missing = [name for name in fields if not isinstance(row, dict) or name not in row]
+    if missing:
+        raise UserError(
+            f"{path} line {number} has no {missing[0]!r}, so it is no row of a run: give a file that actlab.main wrote."
+        )
+    return row
 
 
 class RowFile:
@@ -21,8 +54,7 @@ class RowFile:
 
     def read(self) -> list[Row]:
         """All complete rows; a last line cut short by a kill is left out."""
-        lines = self._path.read_bytes().splitlines(keepends=True) if self._path.is_file() else []
-        return [json.loads(line) for line in lines if line.endswith(b"\n")]
+        return read(self._path)
 
     def begin(self, step: int, names: Collection[str]) -> list[Row]:
         """Drops the runs' rows after `step`, at step 0 all of them, and opens the file; returns those kept."""
