@@ -11,7 +11,19 @@ import sys
 
 from actlab.errors import UserError, suggestion
 
-COMMANDS = ("main", "data", "sample", "verdict", "claims", "validate", "launch", "activations", "bench", "interop")
+COMMANDS = (
+    "main",
+    "data",
+    "sample",
+    "verdict",
+    "report",
+    "claims",
+    "validate",
+    "launch",
+    "activations",
+    "bench",
+    "interop",
+)
 _WIDTH = max(map(len, COMMANDS))
 
 

@@ -7,8 +7,10 @@ import types
 
 import chromium
 import jax
+import numpy as np
 import pytest
 
+import actlab.data
 from actlab import config as config_lib
 from actlab.config import Config
 from actlab.studies import table
@@ -99,6 +101,18 @@ def tables(tmp_path):
         return table.read([write_table(tmp_path / "results.csv", rows)])
 
     return types.SimpleNamespace(row=result_row, write=write_table, read=read)
+
+
+@pytest.fixture(scope="session")
+def texts(tmp_path_factory) -> str:
+    """A folder of prepared data with the text data set "mine"."""
+    folder, source = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("texts")
+    rng = np.random.default_rng(0)
+    for name, n in (("train", 200), ("valid", 40)):
+        lines = [" ".join(rng.choice(["a", "the", "cat", "sat", "mat"], 8)) + "\n<|endoftext|>\n" for _ in range(n)]
+        (source / f"{name}.txt").write_text("".join(lines))
+    actlab.data.prepare("mine", folder, source=source, progress=False)
+    return str(folder)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ A page is sections, a section is blocks; `render` gives the file's whole text, t
 
 `spec` is a Vega-Lite spec as a dict (altair: `Chart(alt.NamedData("losses"))`, then `to_dict()`). A control sets the
 top-level param of its name in every figure of its section: a Choice a string, Toggles an array of strings, a Slider a
-number. `width: "container"` follows the page; a facet without `columns` gets as many as fit. A click on a mark whose
+number. `width: "container"` follows the page; panels of a facet are laid out by it. A click on a mark whose
 datum has `link` goes to that place of the page. Colours go through `ink`, so that black is readable on a dark page.
 Everything is escaped by the template; no block takes HTML. The extra `report` has what this room imports.
 """

@@ -14,7 +14,8 @@ const CONFIG = {
   rule: { color: "var(--ink)" },
   point: { color: "var(--ink)" },
 };
-const BESIDE = 74; // pixels that axes and gaps of a facet take beside its view
+const AXIS = 56, GAP = 24; // pixels beside the panels: the axis of the first, the gap after each
+const ERRORS = 1; // what Vega logs; it would warn of a layer that a control has emptied
 const views = new Map(); // of each drawing, its Vega view and the params of its spec
 
 const every = (selector, of = document) => [...of.querySelectorAll(selector)];
@@ -32,9 +33,18 @@ function controlsOf(block) {
   return home ? every("[data-param]", home) : [];
 }
 
-function columnsThatFit(spec, drawing) {
-  return Math.max(1, Math.floor(drawing.clientWidth / ((spec.spec?.width ?? 200) + BESIDE)));
+// As many panels in a row as fit at the width that they ask for; then they share what is left.
+function layOut(spec, data, drawing) {
+  const { columns, rows } = Object.values(data).find((table) => table.columns.includes(spec.facet.field));
+  const panels = new Set(rows.map((row) => row[columns.indexOf(spec.facet.field)])).size;
+  const room = drawing.clientWidth - AXIS;
+  const fitting = Math.floor(room / (spec.spec.width + GAP));
+  spec.columns = Math.max(1, Math.min(fitting, panels));
+  spec.spec.width = Math.max(120, Math.floor(room / spec.columns) - GAP);
+  return `${spec.columns} x ${spec.spec.width}`;
 }
+
+const hasPanels = (spec) => spec.facet && !spec.facet.row && !spec.facet.column;
 
 function specOf(drawing) {
   return JSON.parse(drawing.parentElement.querySelector("script").textContent);
@@ -51,13 +61,10 @@ async function draw(drawing) {
     const param = (spec.params ?? []).find((one) => one.name === control.dataset.param);
     if (param) param.value = valueOf(control);
   }
-  if (spec.facet && !spec.columns && !spec.facet.row && !spec.facet.column) {
-    spec.columns = columnsThatFit(spec, drawing);
-    drawing.dataset.columns = spec.columns;
-  }
-  const options = { actions: false, ast: true, config: CONFIG, renderer: "svg", tooltip: { disableDefaultStyle: true } };
+  if (hasPanels(spec)) drawing.dataset.layout = layOut(spec, data, drawing);
+  const options = { actions: false, ast: true, config: CONFIG, logLevel: ERRORS, renderer: "svg", tooltip: { disableDefaultStyle: true } };
   views.get(drawing)?.view.finalize();
-  const { view } = await window.vegaEmbed(drawing, spec, options);
+  const { view } = await window.vegaEmbed(drawing.firstElementChild, spec, options);
   view.addEventListener("click", (_, item) => item?.datum?.link && go(item.datum.link));
   views.set(drawing, { view, params: (spec.params ?? []).map((param) => param.name) });
 }
@@ -109,15 +116,17 @@ function sortBy(table, heading) {
   heading.setAttribute("aria-sort", down ? "descending" : "ascending");
 }
 
+const bare = (text) => text.replace(/\s/g, "");
+
 function filter(holder, words) {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   let shown = 0;
   const rows = holder.querySelector("tbody").rows;
   for (const row of rows) {
     // A word matches a whole cell when it is written with an equals sign before it.
-    const cells = [...row.cells].map((cell) => cell.textContent.trim().toLowerCase());
+    const cells = [...row.cells].map((cell) => cell.textContent.toLowerCase());
     const text = cells.join(" ");
-    const hit = wanted.every((word) => (word.startsWith("=") ? cells.includes(word.slice(1)) : text.includes(word)));
+    const hit = wanted.every((word) => (word.startsWith("=") ? cells.some((cell) => bare(cell) === word.slice(1)) : text.includes(word)));
     row.hidden = !hit;
     shown += hit;
   }
@@ -160,8 +169,9 @@ async function start() {
   }
   for (const drawing of every(".drawing")) await draw(drawing);
   new ResizeObserver(() => {
-    for (const drawing of every(".drawing[data-columns]")) {
-      if (Number(drawing.dataset.columns) !== columnsThatFit(specOf(drawing).spec, drawing)) draw(drawing);
+    for (const drawing of every(".drawing[data-layout]")) {
+      const { spec, data } = specOf(drawing);
+      if (drawing.dataset.layout !== layOut(spec, data, drawing)) draw(drawing);
     }
   }).observe(document.body);
   window.addEventListener("hashchange", unfold);

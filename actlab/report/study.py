@@ -105,7 +105,7 @@ class Study:
         return tuple(dict.fromkeys(run.condition for run in self.runs))
 
     def lanes(self) -> dict[tuple[str, str, float], list[Run]]:
-        """Runs that differ in their seed only, by condition, activation and learning rate, in the order of the table."""
+        """Runs that differ in their seed only, by condition, activation and rate, in the order of the table."""
         groups: dict[tuple[str, str, float], list[Run]] = collections.defaultdict(list)
         for run in self.runs:
             groups[run.condition, run.activation, run.learning_rate].append(run)
@@ -114,7 +114,7 @@ class Study:
 
 def words_of(place: Place) -> str:
     """A place on axes in words."""
-    return ", ".join(f"{path.rpartition('.')[2]}={value}" for path, value in place)
+    return ",".join(f"{path.rpartition('.')[2]}={value}" for path, value in place)
 
 
 def read(paths: Sequence[pathlib.Path]) -> Study:
@@ -125,7 +125,9 @@ def read(paths: Sequence[pathlib.Path]) -> Study:
     """
     for path in paths:
         if not any((path / name).is_file() for name in ("config.json", "results.csv")):
-            raise UserError(f"{path} holds no config.json and no results.csv: give the folder of a run, sweep or study.")
+            raise UserError(
+                f"{path} holds no config.json and no results.csv: give the folder of a run, sweep or study."
+            )
     tables = [path for path in paths if (path / "results.csv").is_file()]
     results = iter(table.read(tables))
     sources, runs = [], []
@@ -226,7 +228,9 @@ def _require_one_text(runs: Sequence[Run]) -> None:
     for what, field in (("data", "data.name"), ("tokenizer", "data.tokenizer")):
         found: dict[str, Run] = {}
         for run in runs:
-            value = getattr(run.result, what) if run.result else config_lib.flat(run.config)[field] if run.config else ""
+            value = (
+                getattr(run.result, what) if run.result else config_lib.flat(run.config)[field] if run.config else ""
+            )
             found.setdefault(value, run)
         if len(found) > 1:
             (one, first), (other, second), *_ = found.items()

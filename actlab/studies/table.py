@@ -94,7 +94,8 @@ def read(paths: Sequence[pathlib.Path]) -> list[Result]:
 
     Raises:
         UserError: for a path without results, a missing column, a cell that is no such value, a finished run whose
-            loss is not finite, a line of metrics.jsonl that is no row, or workdirs whose configs differ in more than activation, rate, seed and axes.
+            loss is not finite, a line of metrics.jsonl that is no row, or workdirs whose configs differ in more than
+            activation, rate, seed and axes.
     """
     sources = [_Source(path) for path in paths]
     configs = [source for source in sources if source.config]

@@ -123,9 +123,14 @@ def test_each_control_moves_the_figure(browser, page):
 
 
 def test_facets_take_the_columns_that_fit(browser, page):
-    for width, columns in ((390, "1"), (1440, "4")):
+    for width, columns in ((390, 1), (1440, 3)):
         browser.open(page, width)
-        assert browser.run("return document.querySelector('#facet .drawing').dataset.columns") == columns
+        layout = browser.run("return document.querySelector('#facet .drawing').dataset.layout")
+        assert int(layout.split(" x ")[0]) == columns
+        drawn, given = browser.run(
+            "return ['#facet svg', '#facet'].map((one) => document.querySelector(one).clientWidth)"
+        )
+        assert 0.8 * given < drawn <= given
 
 
 def _first_column(browser):

@@ -1,22 +1,8 @@
 """A sweep small enough to train in a test, on data that is prepared once."""
 
-import numpy as np
 import pytest
 
-import actlab.data
 from actlab.config import Config, replace
-
-
-@pytest.fixture(scope="session")
-def texts(tmp_path_factory) -> str:
-    """A folder of prepared data with the text data set "mine"."""
-    folder, source = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("texts")
-    rng = np.random.default_rng(0)
-    for name, n in (("train", 200), ("valid", 40)):
-        lines = [" ".join(rng.choice(["a", "the", "cat", "sat", "mat"], 8)) + "\n<|endoftext|>\n" for _ in range(n)]
-        (source / f"{name}.txt").write_text("".join(lines))
-    actlab.data.prepare("mine", folder, source=source, progress=False)
-    return str(folder)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,67 @@
+"""Writes what some runs came to as one page of HTML, which needs no network.
+
+  python -m actlab.report runs/NAME
+  python -m actlab.report runs/NAME runs/OTHER --question='gelu<relu' --out=report.html --figures=figures
+
+A folder is the workdir of a run or a sweep, in training or not, or a study's, with a results.csv. With --figures, each
+figure is also drawn into a folder for papers, as PNG and SVG.
+"""
+
+import pathlib
+
+from absl import flags
+
+from actlab import command
+from actlab.errors import UserError
+
+_OUT = flags.DEFINE_string("out", "report.html", "File to write: rows as CSV, a page as HTML.")
+_FIGURES = flags.DEFINE_string("figures", None, "Folder for figures as PNG and SVG.")
+_QUESTION = flags.DEFINE_multi_string(
+    "question", [], "Is the first's loss lower? 'gelu<relu'; may be repeated. Without one all pairs are compared."
+)
+_SAMPLES = flags.DEFINE_integer("samples", 4, "Activations whose best run writes a text.", lower_bound=0)
+
+
+def main(arguments: list[str]) -> None:
+    """Writes page and figures, and prints their paths."""
+    if not arguments:
+        raise UserError("no folder is given: name a workdir, python -m actlab.report runs/NAME.")
+    # What can be known is told before any work.
+    out = _file(_OUT.value)
+    folder = None if _FIGURES.value is None else _folder("figures", pathlib.Path(_FIGURES.value))
+
+    try:
+        from actlab.report import report, static
+        from actlab.report.study import read
+    except ModuleNotFoundError as error:
+        raise UserError(f"{error.name} is not installed: pip install -c constraints.txt -e '.[report]'.") from error
+
+    study = read([pathlib.Path(argument) for argument in arguments])
+    page = report.of(study, _QUESTION.value, _SAMPLES.value)
+    try:
+        out.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--out={out} cannot be written ({error.strerror}): name another.") from error
+    print(out)
+    for path in static.draw(study, folder, _QUESTION.value) if folder else ():
+        print(path)
+
+
+def _file(name: str) -> pathlib.Path:
+    path = pathlib.Path(name)
+    if path.is_dir():
+        raise UserError(f"--out={name} is a folder: name a file, --out=report.html.")
+    _folder("out", path.parent)
+    return path
+
+
+def _folder(flag: str, path: pathlib.Path) -> pathlib.Path:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--{flag}: {path} cannot be a folder ({error.strerror}): name another place.") from error
+    return path
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,182 @@
+"""The page: the same twice, small, complete, true to the numbers, safe against what files hold."""
+
+import csv
+import html
+import re
+
+import pytest
+
+from actlab.errors import UserError
+from actlab.page import blocks
+from actlab.report import runs, samples, text_b, verdicts
+from actlab.report.report import build, of
+from actlab.report.study import read
+from actlab.studies import comparison, table
+
+SECTIONS = (
+    "verdict",
+    "ranking",
+    "cost",
+    "rates",
+    "training",
+    "layers",
+    "distributions",
+    "curvature",
+    "samples",
+    "runs",
+)
+FIGURES = (
+    "ranking-figure",
+    "cost-figure",
+    "rates-figure",
+    "sensitivity-figure",
+    "training-figure",
+    "layers-figure",
+    "gradients-figure",
+    "activations-figure",
+    "curvature-figure",
+)
+
+
+@pytest.fixture(scope="module")
+def page(study):
+    return build([study])
+
+
+def test_a_study_of_120_runs_is_whole_and_small(workdirs, page):
+    text = workdirs.text_of(page)
+    assert [name for name in SECTIONS if f'<section id="{name}">' not in text] == []
+    assert [name for name in FIGURES if f'<figure id="{name}">' not in text] == []
+    assert len(page.encode()) < 5e6
+    assert [alt for alt in re.findall(r'aria-label="([^"]*)"', text) if len(alt) < 3] == []
+    assert '<section id="text-b">' in text
+
+
+def test_it_is_the_same_twice(study, page):
+    assert build([study]) == page
+
+
+def test_the_verdict_is_the_comparison_s(workdirs, study, page):
+    compared = comparison.compare(table.read([study]))
+    text = html.unescape(workdirs.text_of(page))
+    for one in compared:
+        (sentence,) = one.sentences
+        assert sentence[1:] in text and "95% interval" in sentence
+        assert all(f"{standing.loss:.4f}" in text for standing in one.main.standings if standing.loss)
+
+
+def test_a_question_is_answered(workdirs, study):
+    text = html.unescape(workdirs.text_of(build([study], ["gelu<relu"])))
+    assert "the loss of gelu is lower than that of relu" in text.lower() or "is open" in text
+    with pytest.raises(UserError, match="tanh is not in the table"):
+        build([study], ["gelu<tanh"])
+
+
+def test_every_number_of_the_run_table_leads_to_its_run(study):
+    section = runs.section(read([study]))
+    listed = next(block for block in section.blocks if isinstance(block, blocks.Table))
+    (each,) = [block for block in section.blocks if isinstance(block, blocks.Details) and block.name == "each-run"]
+    places = {part.name for part in each.blocks if isinstance(part, blocks.Details)}
+    column = listed.columns.index("final loss")
+    assert len(listed.rows) == len(places) == 120
+    linked = [row[column] for row in listed.rows if row[column].text != "-"]
+    assert len(linked) == 114 and {cell.link for cell in linked} <= places
+    with (study / "results.csv").open() as file:
+        written = [float(row["final_loss"]) for row in csv.DictReader(file) if row["status"] != "diverged"]
+    assert [cell.order for cell in linked] == written
+
+
+def test_the_command_repeats_the_run(workdirs, study):
+    """What stands between the marks of the command is the run's config."""
+    run = read([study]).runs[17]
+    command = runs.repeat(run.config, run.name)
+    text = command.partition("<<'END'\n")[2].partition("\nEND\n")[0]
+    assert workdirs.config.from_json(text) == run.config
+    file = command.split()[2]
+    assert f"--config={file} " in command and file.endswith(".json") and file.startswith(run.name[:4])
+
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+def test_what_files_say_is_text(workdirs, six, tmp_path):
+    folder = workdirs.copied(six, tmp_path / "w<b>", "results.csv")
+    (folder / "README.md").write_text(f"Question: {HOSTILE}\n")
+    rows = (folder / "results.csv").read_text().replace("relu-lr", f"{HOSTILE}-lr").replace("gelu", "gelu<i>")
+    (folder / "results.csv").write_text(rows)
+    text = workdirs.text_of(build([folder]))
+    assert HOSTILE not in text and "<i>" not in text and "<b>" not in text
+    assert html.escape(HOSTILE) in text
+
+
+def test_a_study_folder_shows_what_it_has(workdirs, study, tmp_path):
+    folder = workdirs.copied(study, tmp_path / "s", "results.csv")
+    text = workdirs.text_of(build([folder]))
+    assert [name for name in SECTIONS if f'<section id="{name}">' not in text] == []
+    assert text.count("Not measured") == 3 and "None: metrics.jsonl is not there" in text
+    assert '<figure id="rates-figure">' in text and "holds results only" in text
+
+
+def test_one_run_has_no_verdict_and_says_why(workdirs, tmp_path):
+    axes = {"model.activation": ("gelu",), "seed": (1,)}
+    path = workdirs.write(tmp_path / "one", workdirs.config_of(axes))
+    text = html.unescape(workdirs.text_of(build([path])))
+    assert "No verdict, for it takes two activations" in text and "How far does gelu come" in text
+    assert '<figure id="training-figure">' in text
+
+
+@pytest.mark.parametrize("status", ["open", "waiting"])
+def test_runs_in_training_are_reported_as_such(workdirs, tmp_path, status):
+    axes = {"model.activation": ("relu", "gelu"), "seed": (1, 2)}
+    path = workdirs.write(tmp_path / "w", workdirs.config_of(axes), lambda run: status)
+    text = workdirs.text_of(build([path]))
+    assert "Not finished: 4 not finished" in text and "No verdict yet" in text
+    assert ('<figure id="training-figure">' in text) == (status == "open")
+
+
+def test_conditions_that_are_ready_are_compared_while_others_train(workdirs, tmp_path):
+    axes = {
+        "optimizer.warmup_steps": (0, 20),
+        "model.activation": ("relu", "gelu"),
+        "optimizer.learning_rate": (1e-3,),
+        "seed": (1, 2, 3),
+    }
+
+    def status(run):
+        late = run.config.optimizer.warmup_steps == 20 and run.config.model.activation == "gelu"
+        return "waiting" if late else "finished"
+
+    found = read([workdirs.write(tmp_path / "w", workdirs.config_of(axes), status)])
+    compared = verdicts.compare(found, ())
+    assert list(compared.by_condition(found)) == ["warmup_steps=0"]
+
+
+def test_text_b_s_table_stands_beside_a_replication_only(workdirs, study, six, tmp_path):
+    assert text_b.is_replication(read([study])) and not text_b.is_replication(read([six]))
+    section = text_b.section(read([study]))
+    listed = section.blocks[1]
+    assert isinstance(listed, blocks.Table) and len(listed.rows) == 6
+    at, name, theirs, ours = listed.rows[0][:4]
+    assert (at.text, name.text, theirs.text) == ("0.0001", "relu", "1.12") and ours.text.startswith("1.5")
+
+
+def test_samples_come_from_checkpoints_and_are_the_same_twice(trained):
+    found = read([trained])
+    section = samples.section(found, 4)
+    (side,) = [block for block in section.blocks if isinstance(block, blocks.Side)]
+    ((name, code),) = side.parts
+    assert name == samples.best(found)[0].name and len(code.text) > 10
+    assert samples.section(found, 4) == section
+    assert "--samples=0" in samples.section(found, 0).blocks[0].words
+
+
+def test_a_trained_workdir_has_every_section(workdirs, trained):
+    text = workdirs.text_of(of(read([trained]), (), 0))
+    assert [name for name in SECTIONS if f'<section id="{name}">' not in text] == []
+    assert '<figure id="training-figure">' in text and text.count("Not measured") == 2
+
+
+def test_an_activation_of_one_s_own_is_drawn(workdirs, six, tmp_path):
+    folder = workdirs.copied(six, tmp_path / "s", "results.csv")
+    (folder / "results.csv").write_text((folder / "results.csv").read_text().replace("gelu", "bent"))
+    assert "bent" in build([folder])

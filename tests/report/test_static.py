@@ -1,0 +1,50 @@
+"""Figures for papers: one of each kind and condition, the same twice, in the colours of the activations."""
+
+from actlab.activations.colours import style
+from actlab.report import static
+from actlab.report.study import read
+
+KINDS = (
+    "curvature",
+    "gradient_norms",
+    "layers_dead_fraction",
+    "layers_feed_forward_grad_norm",
+    "layers_negative_fraction",
+    "loss_by_learning_rate",
+    "ranking",
+    "training_curves",
+    "validation_curves",
+)
+
+
+def test_each_figure_is_drawn_in_both_forms(six, tmp_path):
+    paths = static.draw(read([six]), tmp_path)
+    assert sorted(path.name for path in paths) == sorted(f"{kind}.{form}" for kind in KINDS for form in ("png", "svg"))
+    curves = (tmp_path / "loss_by_learning_rate.svg").read_text()
+    assert style("relu").colour in curves and style("gelu").colour in curves and "learning rate" in curves
+    assert (tmp_path / "ranking.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_svgs_are_the_same_twice_and_conditions_have_their_own(workdirs, tmp_path):
+    axes = {
+        "optimizer.warmup_steps": (0, 20),
+        "model.activation": ("relu", "gelu"),
+        "optimizer.learning_rate": (1e-3, 1e-2),
+        "seed": (1, 2),
+    }
+    whole = workdirs.write(tmp_path / "w", workdirs.config_of(axes))
+    study = read([workdirs.copied(whole, tmp_path / "s", "results.csv")])
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        static.draw(study, tmp_path / name)
+    names = sorted(path.name for path in (tmp_path / "a").glob("*.svg"))
+    assert "ranking-1.svg" in names and "ranking-2.svg" in names
+    assert [(tmp_path / "a" / name).read_bytes() for name in names] == [
+        (tmp_path / "b" / name).read_bytes() for name in names
+    ]
+
+
+def test_a_study_folder_draws_what_it_has(workdirs, six, tmp_path):
+    study = read([workdirs.copied(six, tmp_path / "s", "results.csv")])
+    paths = static.draw(study, tmp_path)
+    assert {path.stem for path in paths} == {"ranking", "loss_by_learning_rate"}

@@ -1,0 +1,120 @@
+"""Folders read back: runs that ended and runs that have not, and every way in which a folder can be broken."""
+
+import json
+
+import pytest
+
+from actlab import config as config_lib
+from actlab.errors import UserError
+from actlab.report.study import read
+
+AXES = {"model.activation": ("relu", "gelu"), "optimizer.learning_rate": (1e-3,), "seed": (1, 2)}
+
+
+def test_a_sweep_is_read_in_the_order_of_its_axes(study, study_config):
+    found = read([study])
+    assert len(found.runs) == 120 and found.activations == ("relu", "gelu")
+    assert found.rates == (1e-4, 3e-4, 1e-3, 3e-3, 1e-2) and found.seeds == (1, 2, 3, 4, 5, 6)
+    assert found.conditions == ("warmup_steps=0", "warmup_steps=20")
+    assert len(found.lanes()) == 20 and {len(runs) for runs in found.lanes().values()} == {6}
+    statuses = [run.status for run in found.runs]
+    assert (statuses.count("diverged"), statuses.count("stopped")) == (6, 4)
+    run = found.runs[0]
+    assert run.steps is not None and len(run.steps.loss_S) == 2000 and run.censuses is not None
+    assert run.config == config_lib.replace(study_config, **{**run_fields(run), "sweep": ()})
+
+
+def run_fields(run):
+    return {
+        "model.activation": run.activation,
+        "optimizer.learning_rate": run.learning_rate,
+        "optimizer.warmup_steps": 0,
+        "seed": run.seed,
+    }
+
+
+def test_an_axis_that_does_not_vary_is_no_condition(six):
+    assert read([six]).conditions == ("",)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_runs_without_a_result_are_in_training_or_not_finished(workdirs, tmp_path, held):
+    from actlab.training.records import Workdir
+
+    config = workdirs.config_of(AXES)
+    path = workdirs.write(tmp_path / "w", config, lambda run: "open" if run.config.seed == 1 else "waiting")
+    holder = Workdir(path)
+    if held:
+        holder.open(config)
+    try:
+        found = read([path])
+    finally:
+        holder.close()
+    assert {run.status for run in found.runs} == {"in training" if held else "not finished"}
+    assert [run.step for run in found.runs] == [100, 0, 100, 0] and found.results == []
+
+
+def test_reading_changes_nothing(six):
+    before = {path: path.stat().st_mtime_ns for path in six.iterdir()}
+    read([six])
+    assert before == {path: path.stat().st_mtime_ns for path in six.iterdir()}
+
+
+def test_a_study_folder_needs_no_config(workdirs, six, tmp_path):
+    folder = workdirs.copied(six, tmp_path / "study", "results.csv")
+    (folder / "README.md").write_text("# A study\n\nQuestion: is gelu\nbetter?\n\nProtocol: none.\n")
+    (folder / "verdicts.json").write_text(json.dumps({"claims": {"B07": {"verdict": "true", "evidence": "seen"}}}))
+    found = read([folder])
+    assert len(found.runs) == 6 and found.runs[0].config is None and found.runs[0].metrics == ()
+    assert found.sources[0].question == "is gelu better?" and found.sources[0].claims["B07"]["evidence"] == "seen"
+
+
+def test_a_line_cut_short_is_left_out_and_told(workdirs, six, tmp_path):
+    folder = workdirs.copied(six, tmp_path / "w", "config.json", "results.csv", "metrics.jsonl")
+    whole = read([folder])
+    (folder / "metrics.jsonl").write_text((folder / "metrics.jsonl").read_text() + '{"run": "relu-l')
+    cut = read([folder])
+    assert [run.metrics for run in cut.runs] == [run.metrics for run in whole.runs]
+    assert whole.sources[0].warnings == () and "metrics.jsonl" in cut.sources[0].warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("metrics.jsonl", '{"run": "a", "step": 1, "split": "train"}\nhello\n', "metrics.jsonl line 2 is not JSON"),
+        ("metrics.jsonl", '{"epoch": 3, "loss": 1.0}\n', "metrics.jsonl line 1 has no 'run'"),
+        ("traces.jsonl", '{"run": "a", "step": 1}\n', "traces.jsonl line 1 has no 'kind'"),
+        ("manifest.json", "{", "manifest.json is not JSON"),
+        ("verdicts.json", "[]", "verdicts.json holds no object"),
+        ("config.json", "{}", "config"),
+        ("results.csv", "run,loss\na,1\n", "no column activation"),
+    ],
+)
+def test_a_broken_file_is_named(workdirs, six, tmp_path, name, content, words):
+    folder = workdirs.copied(six, tmp_path / "w", "config.json", "results.csv", "metrics.jsonl", "manifest.json")
+    (folder / name).write_text(content)
+    with pytest.raises(UserError, match=words):
+        read([folder])
+
+
+def test_an_empty_folder_is_refused(tmp_path):
+    with pytest.raises(UserError, match="holds no config.json and no results.csv: give the folder"):
+        read([tmp_path])
+
+
+@pytest.mark.parametrize(("field", "what"), [("data.name", "data"), ("data.tokenizer", "tokenizer")])
+def test_mixed_texts_are_refused(workdirs, six, tmp_path, field, what):
+    other = workdirs.write(tmp_path / "other", workdirs.config_of(AXES, **{field: "gpt2"}))
+    for paths in (
+        [six, other],
+        [workdirs.copied(path, tmp_path / path.name / "s", "results.csv") for path in (six, other)],
+    ):
+        with pytest.raises(UserError, match=f"{what}.*gpt2"):
+            read(paths)
+
+
+def test_two_workdirs_stand_on_one_page(workdirs, six, tmp_path):
+    axes = {**AXES, "model.activation": ("tanh",), "seed": (1, 2, 3)}
+    more = workdirs.write(tmp_path / "more", workdirs.config_of(axes))
+    found = read([six, more])
+    assert found.activations == ("relu", "gelu", "tanh") and len({run.key for run in found.runs}) == 9
