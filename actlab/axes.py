@@ -54,7 +54,7 @@ def _axis(key: Any, values: Any, entries: Entries) -> Axis:
     for path in paths(key):
         if path not in entries:
             raise UserError(f"{where}: {path!r} is no field: {suggestion(path, entries)}")
-        if path in SHARED or path.startswith("devices."):
+        if path in SHARED or path.startswith(("devices.", "log.")):
             raise UserError(f"{where}: the runs of a sweep share {path}: run the sweep once for each value.")
     if not isinstance(values, list | tuple) or not values:
         raise UserError(f"{where}={values!r} must be a list of at least one value.")

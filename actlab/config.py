@@ -127,6 +127,14 @@ class DevicesConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class LogConfig:
+    """Copies of metrics.jsonl for other viewers; not part of a run's identity."""
+
+    tensorboard: bool = field(False, "event files in WORKDIR/tensorboard/RUN; needs the extra `tensorboard`")
+    wandb_project: str = field("", "Weights & Biases project; empty is none; needs the extra `wandb`")
+
+
+@dataclasses.dataclass(frozen=True)
 class Config:
     """One run; with a `sweep`, the runs of its axes (see axes.py), which override the fields above."""
 
@@ -136,11 +144,17 @@ class Config:
     data: DataConfig = DataConfig()
     train: TrainConfig = TrainConfig()
     devices: DevicesConfig = DevicesConfig()
+    log: LogConfig = LogConfig()
     sweep: tuple[axes.Axis, ...] = field((), "fields and the values they take; the product of the axes is trained")
 
 
-# Where the data lies and where the program runs do not change what is computed, but for the order of its sums.
-NOT_IDENTITY = ("data.dir", *(f"devices.{entry.name}" for entry in dataclasses.fields(DevicesConfig)))
+# Where the data lies, where the program runs and who looks on change nothing of what is computed, but for the order of
+# its sums.
+NOT_IDENTITY = (
+    "data.dir",
+    *(f"devices.{entry.name}" for entry in dataclasses.fields(DevicesConfig)),
+    *(f"log.{entry.name}" for entry in dataclasses.fields(LogConfig)),
+)
 
 
 def fields(schema: type = Config, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any]]]:

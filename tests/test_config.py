@@ -142,5 +142,5 @@ def test_an_unknown_preset_is_answered_with_the_nearest():
 
 
 def test_a_config_file_may_hold_no_key_of_its_own():
-    groups = {"model", "optimizer", "data", "train", "devices"}
+    groups = {"model", "optimizer", "data", "train", "devices", "log"}
     assert json.loads(config_lib.to_json(Config())).keys() == {"seed", "sweep", *groups}

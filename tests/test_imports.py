@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "models": {"activations", "config", "errors"},
     "probes": {"activations", "config"},
     "training": {"activations", "config", "data", "errors", "models", "probes"},
-    "studies": {"activations", "axes", "config", "data", "errors", "models", "probes", "protocol", "training"},
+    "studies": {"activations", "axes", "bench", "config", "data", "errors", "models", "probes", "protocol", "training"},
     "interop": {"activations", "config", "errors", "models"},
     "interop/__main__": {"command", "errors", "interop", "models", "studies"},
     "sample": {"command", "errors", "studies", "training"},
@@ -62,8 +62,10 @@ OWNERS = {
     "jinja2": ("page/",),
     "vl_convert": ("page/",),
     "safetensors": ("interop/tensors.py",),
+    "tensorboardX": ("training/tensorboard.py",),
     "torch": ("bench/peer.py",),
     "transformers": ("bench/peer.py",),
+    "wandb": ("training/weights_and_biases.py",),
     "optax": ("training/optimizer.py", "training/step.py"),
 }
 
@@ -126,5 +128,5 @@ def test_no_import_hides_behind_type_checking_and_no_file_is_called_utils():
 def test_jit_is_applied_in_two_places_only_beside_the_benchmarks():
     users = {str(path.relative_to(PACKAGE)) for path in FILES if any(_names_jit(path))}
     # costs.py compiles to read the compiler's counts and runs nothing.
-    users -= {"bench/training.py", "bench/activations.py", "activations/costs.py"}
+    users -= {"bench/training.py", "bench/peak.py", "bench/activations.py", "activations/costs.py"}
     assert users == {"training/cohort.py", "training/generation.py"}

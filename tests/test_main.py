@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from event_files import expected, found
 
 from actlab.studies.trained import load
 from actlab.training.records import TIME_FIELDS
@@ -185,7 +186,8 @@ def test_the_same_command_again_says_that_the_work_is_done(finished):
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_run_stopped_in_the_middle_gives_the_same_result_to_the_bit(finished, tmp_path, number):
     folder, workdir, _ = finished
-    arguments = [*QUICK, f"--config.data.dir={folder}/data", f"--workdir={tmp_path}/w"]
+    watched = "--config.log.tensorboard=true"
+    arguments = [*QUICK, f"--config.data.dir={folder}/data", f"--workdir={tmp_path}/w", watched]
     process = command("main", arguments, tmp_path)
     metrics = tmp_path / "w" / "metrics.jsonl"
     while process.poll() is None and not (metrics.exists() and '"step": 600' in metrics.read_text()):
@@ -197,6 +199,9 @@ def test_a_run_stopped_in_the_middle_gives_the_same_result_to_the_bit(finished, 
     assert code == 0, error
     assert "going on from step" in out
     assert without_times(metrics) == without_times(workdir / "metrics.jsonl")
+    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    (run,) = (tmp_path / "w" / "tensorboard").iterdir()
+    assert found(run) == expected(rows, run.name)
     ours, theirs = load(tmp_path / "w"), load(workdir)
     flat = lambda run: dict(_leaves(run.params))  # noqa: E731
     for path, array in flat(theirs).items():

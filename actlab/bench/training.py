@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from actlab import models
-from actlab.bench import peer
+from actlab.bench import peak, peer
 from actlab.bench.timing import Contender, take_turns
 from actlab.config import Config, replace
 from actlab.training.cohort import Cohort, compute_dtype, lane_of
@@ -74,13 +73,13 @@ def measure(names: Sequence[str], repetitions: int) -> Iterator[dict[str, Any]]:
     Six lanes count all their tokens. Ratios are those of turns in the same repetition, ours solo as the reference.
     """
     for shape in (SHAPES[name] for name in names):
-        product, operations = matmul(shape)
+        product = peak.product_of(shape.config)
         contenders = {"actlab": ours(shape), "actlab, 6 lanes": ours(shape, N_LANES), **peer.contenders(shape)}
-        seconds = take_turns({"product": product, **contenders}, repetitions)
-        peak = operations / min(seconds.pop("product"))
+        seconds = take_turns({"product": peak.timed(product), **contenders}, repetitions)
+        most = product.flops / min(seconds.pop("product"))
         flops = models.costs(models.build(shape.config.model)).flops_per_token
         for name, taken in seconds.items():
-            yield _row(shape, name, taken, seconds["actlab"], flops, peak)
+            yield _row(shape, name, taken, seconds["actlab"], flops, most)
 
 
 def _row(
@@ -121,18 +120,3 @@ def ours(shape: Shape, n_lanes: int = 1) -> Contender:
         return (time.perf_counter() - begin) / shape.n_steps / n_lanes
 
     return run
-
-
-def matmul(shape: Shape) -> tuple[Contender, int]:
-    """The feed-forward's product alone, [T, D] @ [D, 4D], eleven times in the shape's dtype; and their FLOPs."""
-    rows, width, dtype = shape.batch_size * shape.context, shape.d_model, compute_dtype(shape.config)
-    x, w = jnp.ones((rows, width), dtype), jnp.ones((width, 4 * width), dtype)
-    # The sum of the rows' products keeps the compiler from leaving one out.
-    product = jax.jit(lambda x, w: jax.lax.fori_loop(0, 10, lambda i, y: (x + y[0, 0] * 1e-9) @ w, x @ w))
-
-    def run() -> float:
-        begin = time.perf_counter()
-        product(x, w).block_until_ready()
-        return time.perf_counter() - begin
-
-    return run, 11 * 2 * rows * width * 4 * width

@@ -70,6 +70,21 @@ def spikes(series_S: Float[np.ndarray, "S"]) -> Bool[np.ndarray, "S"]:
     return above | ~np.isfinite(series)
 
 
+class SpikeCount:
+    """The number of a run's spikes while its steps come: `n` is that of `summary` over the steps so far."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._recent_2S = np.zeros((2, 0))
+
+    def add(self, loss_K: Float[np.ndarray, "K"], grad_norm_K: Float[np.ndarray, "K"]) -> None:
+        """Takes the next steps."""
+        series_2S = np.concatenate([self._recent_2S, [loss_K, grad_norm_K]], axis=1)
+        found = spikes(series_2S[0]) | spikes(series_2S[1])
+        self.n += int(found[self._recent_2S.shape[1] :].sum())
+        self._recent_2S = series_2S[:, -SPIKE_WINDOW:]
+
+
 def summary(loss_S: Float[np.ndarray, "S"], grad_norm_S: Float[np.ndarray, "S"]) -> dict[str, int | float]:
     """Of a run: `spikes`, the steps at which the loss or the gradient norm spikes, and `grad_norm_p50`, `_p99`.
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 import pathlib
 import shutil
 import signal
@@ -13,15 +14,16 @@ from rich.console import Console
 
 from actlab import config as config_lib
 from actlab import models
+from actlab.bench import peak
 from actlab.config import Config
 from actlab.data.cache import TokenCache
 from actlab.errors import UserError
 from actlab.studies import announce, plan, profiling, sweep
 from actlab.studies.sweep import Run
-from actlab.training import manifest, memory
+from actlab.training import manifest, memory, tracking
 from actlab.training.checkpoint import Checkpoints
 from actlab.training.cohort import Cohort
-from actlab.training.display import Display
+from actlab.training.display import Display, flops
 from actlab.training.loop import Loop
 from actlab.training.processes import meet
 from actlab.training.records import Row, Workdir
@@ -29,6 +31,7 @@ from actlab.training.results import result_row
 from actlab.training.setting import Setting, open_data, prepare, resolve
 from actlab.training.stopping import StopSignal
 from actlab.training.traces import read_steps
+from actlab.training.watcher import Watcher
 
 
 def run(
@@ -49,6 +52,7 @@ def run(
     """
     console = Console(highlight=False, soft_wrap=True, quiet=jax.process_index() > 0)
     runs = sweep.expand(config)
+    tracking.require(config)
     if workdir and not profile:
         # What can be known is told before any work is spent on the data.
         Workdir(workdir).check(config)
@@ -142,11 +146,12 @@ class Session:
 
     def run(self) -> int:
         """Trains what is not done; returns the exit code."""
-        n_steps = sum(setting.config.train.n_steps * len(setting.names) for setting in self._settings)
+        total = math.fsum(map(flops, self._settings))
         state, stopped = None, False
         self._console.print(f"workdir     {self._records.path}")
-        with StopSignal() as stop, Display(self._console, n_steps, len(self._of) > 1) as display:
-            display.skip(sum(self._of[name].config.train.n_steps for name in self._of if self._is_done(name)))
+        with StopSignal() as stop, Display(self._console, total, len(self._of) > 1) as display:
+            done = filter(self._is_done, self._of)
+            display.skip(math.fsum(flops(self._of[name]) / len(self._of[name].names) for name in done))
             while (part := self._next()) and not stopped:
                 try:
                     state, stopped = self._train(*part, stop, display)
@@ -184,9 +189,16 @@ class Session:
         manifest.note(self._records, part, step, notes)
         self._tokens.tokenizer.save(self._records.path / "tokenizer")
         label = self._labels[id(self._of[setting.names[0]])]
-        watcher = display.cohort(label, config.train.n_steps, len(setting.names), step, setting.floor)
         cohort.compile()
-        loop = Loop(config, cohort, setting.names, setting.feed, self._records, watcher)
+        watchers: list[Watcher] = []
+        if jax.process_index() == 0:
+            most = peak.of_devices(config, cohort.mesh.size)
+            configs = dict(zip(setting.names, setting.configs, strict=True))
+            watchers = [
+                display.cohort(label, setting, step, most),
+                *tracking.watchers(config, self._records.path, configs),
+            ]
+        loop = Loop(config, cohort, setting.names, setting.feed, self._records, watchers)
         state, step, stopped = loop.run(checkpoints, (state, step), stop)
         self._write_results(setting, step)
         return state, stopped

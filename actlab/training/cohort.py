@@ -150,12 +150,17 @@ def compute_dtype(config: Config) -> np.dtype:
     return jnp.dtype("float32" if config.train.dtype == "tensorfloat32" else config.train.dtype)
 
 
+def product_precision(config: Config) -> str:
+    """How exact float32 products are: a GPU or TPU left alone rounds their inputs."""
+    return "tensorfloat32" if config.train.dtype == "tensorfloat32" else "float32"
+
+
 def _with_precision(config: Config, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with float32 products as exact as `train.dtype` says: a GPU or TPU left alone rounds their inputs."""
+    """`function` with float32 products as exact as `train.dtype` says."""
 
     @functools.wraps(function)
     def traced(*args: Any) -> Any:
-        with jax.default_matmul_precision("tensorfloat32" if config.train.dtype == "tensorfloat32" else "float32"):
+        with jax.default_matmul_precision(product_precision(config)):
             return function(*args)
 
     return traced

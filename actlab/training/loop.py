@@ -4,8 +4,8 @@ import dataclasses
 import functools
 import math
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -17,7 +17,8 @@ from actlab.training.cohort import Cohort
 from actlab.training.prober import Prober, spans
 from actlab.training.records import Row, Workdir
 from actlab.training.step import Metrics
-from actlab.training.traces import StepBuffer, dead_row
+from actlab.training.traces import StepBuffer, Steps, dead_row, read_steps
+from actlab.training.watcher import Past, Watcher
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,17 +37,6 @@ class Feed:
         return np.stack([of_seed[seed] for seed in self.seeds[lanes]])
 
 
-@runtime_checkable
-class Watcher(Protocol):
-    """Whoever looks on while a cohort trains."""
-
-    def on_step(self, step: int, loss: Float[np.ndarray, "R"], tokens_per_second: float) -> None:
-        """A call has ended at `step` with these training losses; the speed is that of all lanes together."""
-
-    def on_evaluation(self, step: int, loss: Float[np.ndarray, "R"]) -> None:
-        """These are the validation losses at `step`."""
-
-
 def boundary(config: Config, step: int) -> int:
     """Where the call that begins at `step` ends: a function of the step alone, so that a resume repeats it."""
     train = config.train
@@ -58,10 +48,16 @@ class Loop:
     """One session of training on a workdir; `run` is called once."""
 
     def __init__(
-        self, config: Config, cohort: Cohort, names: Sequence[str], feed: Feed, workdir: Workdir, watcher: Watcher
+        self,
+        config: Config,
+        cohort: Cohort,
+        names: Sequence[str],
+        feed: Feed,
+        workdir: Workdir,
+        watchers: Sequence[Watcher],
     ):
         self._config, self._cohort, self._names = config, cohort, names
-        self._feed, self._workdir, self._watcher = feed, workdir, watcher
+        self._feed, self._workdir, self._watchers = feed, workdir, watchers
         self._prober = Prober(config, cohort, feed.windows_NBL, feed.weights_NBL)
         self._steps = StepBuffer(names)
         self._alive = np.ones(len(names), bool)
@@ -74,8 +70,17 @@ class Loop:
         self, checkpoints: Checkpoints, restored: tuple[Any, int], stop: Callable[[], bool]
     ) -> tuple[Any, int, bool]:
         """Trains to the end, to the divergence of every lane, or until `stop()`; returns (state, step, stopped)."""
+        try:
+            return self._run(checkpoints, restored, stop)
+        finally:
+            for watcher in self._watchers:
+                watcher.on_end()
+
+    def _run(
+        self, checkpoints: Checkpoints, restored: tuple[Any, int], stop: Callable[[], bool]
+    ) -> tuple[Any, int, bool]:
         state, step = restored
-        kept = self._workdir.begin(step, self._names)
+        kept = self._begin(step)
         self._seconds = max((row["seconds"] for row in kept), default=0.0)
         self._alive[[self._names.index(row["run"]) for row in kept if "status" in row]] = False
         self._saved = step
@@ -113,6 +118,22 @@ class Loop:
         checkpoints.close()
         return state, step, stopped
 
+    def _begin(self, step: int) -> list[Row]:
+        """Opens the files where the session goes on; returns the rows that are kept."""
+        before = [row for row in self._workdir.metrics() if row["run"] in self._names]
+        kept = self._workdir.begin(step, self._names)
+        traces = self._workdir.traces()
+        dropped = [row for row in before if not step or row["step"] > step]
+        past = Past(kept, dropped, [read_steps(traces, name) for name in self._names])
+        for watcher in self._watchers:
+            watcher.on_begin(past)
+        return kept
+
+    def _append(self, rows: Sequence[Row]) -> None:
+        self._workdir.append_metrics(rows)
+        for watcher in self._watchers:
+            watcher.on_rows(rows)
+
     def _save(self, checkpoints: Checkpoints, step: int, state: Any, loss: Float[np.ndarray, "R"] | None) -> None:
         self._flush()
         self._saved = step
@@ -136,7 +157,7 @@ class Loop:
         first, end, on_device = waiting
         metrics: Any = jax.device_get(on_device)
         speed = (end - first) * self._tokens_per_step * int(self._alive.sum()) / self._elapsed()
-        self._trace(first, end - first, metrics)
+        taken = self._trace(first, end - first, metrics)
         rows = []
         for index, step in enumerate(range(first + 1, end + 1)):
             for lane in np.flatnonzero(self._alive).tolist():
@@ -146,15 +167,19 @@ class Loop:
                 if not finite or step % self._config.train.log_every == 0 or step == self._config.train.n_steps:
                     values = {name: float(array[lane, index]) for name, array in metrics._asdict().items()}
                     rows.append(self._row(lane, step, "train", values, round(speed, 1)))
-        self._workdir.append_metrics(rows)
-        self._watcher.on_step(end, metrics.loss[:, end - first - 1], speed)
+        self._append(rows)
+        for watcher in self._watchers:
+            watcher.on_steps(end, taken, speed)
 
-    def _trace(self, first: int, n_steps: int, metrics: Any) -> None:
-        """Keeps every step of the lanes that are alive, the one at which a lane diverges included."""
+    def _trace(self, first: int, n_steps: int, metrics: Any) -> Mapping[int, Steps]:
+        """Keeps and returns every step of the lanes that are alive, the one at which a lane diverges included."""
+        lanes = {}
         for lane in np.flatnonzero(self._alive).tolist():
             diverged = np.flatnonzero(~np.isfinite(metrics.loss[lane, :n_steps]))
             taken = int(diverged[0]) + 1 if len(diverged) else n_steps
-            self._steps.add(lane, first + taken, metrics.loss[lane, :taken], metrics.grad_norm[lane, :taken])
+            lanes[lane] = Steps(metrics.loss[lane, :taken], metrics.grad_norm[lane, :taken])
+            self._steps.add(lane, first + taken, *lanes[lane])
+        return lanes
 
     def _probe(self, state: Any, step: int) -> None:
         """A row for each lane that is alive, of what is due at `step`."""
@@ -164,7 +189,7 @@ class Loop:
         alive = np.flatnonzero(self._alive).tolist()
         if found.values:
             self._elapsed()
-            self._workdir.append_metrics([self._row(lane, step, "probe", found.values[lane], None) for lane in alive])
+            self._append([self._row(lane, step, "probe", found.values[lane], None) for lane in alive])
         if found.dead_RUF is not None:
             self._workdir.append_traces([dead_row(self._names[lane], step, found.dead_RUF[lane]) for lane in alive])
 
@@ -175,8 +200,9 @@ class Loop:
         for lane in np.flatnonzero(self._alive).tolist():
             self._alive[lane] = math.isfinite(loss[lane])
             rows.append(self._row(lane, step, "validation", {"loss": float(loss[lane])}, None))
-        self._workdir.append_metrics(rows)
-        self._watcher.on_evaluation(step, loss)
+        self._append(rows)
+        for watcher in self._watchers:
+            watcher.on_evaluation(step, loss)
         return loss
 
     def _row(self, lane: int, step: int, split: str, values: dict[str, float], speed: float | None) -> Row:

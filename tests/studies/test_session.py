@@ -5,6 +5,7 @@ import itertools
 import json
 import pathlib
 
+import event_files
 import jax
 import numpy as np
 import pytest
@@ -200,6 +201,16 @@ def test_axes_that_have_no_column_get_one(small_sweep, tmp_path):
         ("0", "4", "4"),
         ("2", "6", "6"),
     ]
+
+
+def test_a_sweep_that_is_watched_has_event_files_of_every_run_and_the_same_results(small_sweep, finished, tmp_path):
+    assert run(replace(small_sweep, **{"log.tensorboard": True}), tmp_path / "w") == 0
+    assert results(tmp_path / "w") == results(finished)
+    rows = Workdir(tmp_path / "w").metrics()
+    folders = list((tmp_path / "w" / "tensorboard").iterdir())
+    assert {folder.name for folder in folders} == set(results(finished))
+    for folder in folders:
+        assert event_files.found(folder) == event_files.expected(rows, folder.name)
 
 
 def test_the_default_folder_is_named_after_config_and_fingerprint(small_sweep, tmp_path, monkeypatch):

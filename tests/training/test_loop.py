@@ -13,14 +13,6 @@ from actlab.training.loop import Feed, Loop, boundary
 from actlab.training.records import TIME_FIELDS, Workdir
 
 
-class Silent:
-    def on_step(self, step, loss, tokens_per_second):
-        assert np.isfinite(tokens_per_second)
-
-    def on_evaluation(self, step, loss):
-        assert loss.ndim == 1
-
-
 def feed(lanes):
     def batch(seed, step, rows):
         return np.random.default_rng((seed, step)).integers(0, 24, (4, 9)).astype(np.int32)[rows]
@@ -32,7 +24,7 @@ def feed(lanes):
 PROBED = {"train.probe_every": 5, "train.census_every": 4}
 
 
-def session(path, config, lanes=None, stop_after=None):
+def session(path, config, lanes=None, stop_after=None, watchers=()):
     """One session in a workdir; stops when asked for the `stop_after`th time whether to stop."""
     lanes = lanes or [lane_of(config)]
     cohort = Cohort(models.build(config.model), config, lanes)
@@ -41,7 +33,7 @@ def session(path, config, lanes=None, stop_after=None):
     checkpoints = Checkpoints(path / "checkpoints", config.train.keep_checkpoints)
     state, step, _ = checkpoints.restore_latest(cohort.abstract_state())
     asked = iter(range(1_000_000))
-    loop = Loop(config, cohort, [f"run{index}" for index in range(len(lanes))], feed(lanes), workdir, Silent())
+    loop = Loop(config, cohort, [f"run{index}" for index in range(len(lanes))], feed(lanes), workdir, watchers)
     result = loop.run(checkpoints, (state, step), lambda: stop_after is not None and next(asked) >= stop_after)
     workdir.close()
     return result

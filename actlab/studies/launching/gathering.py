@@ -42,8 +42,10 @@ def _gather_rest(records: Workdir, jobs: Sequence[Job], command: Sequence[str]) 
                 f"{jobs[0].number} on {data['fingerprint'][:12]}: take another workdir and leave data.dir as it is."
             )
     parts = {(job, part): names for job in jobs for part, names in manifest.parts(job.workdir).items()}
-    for job, part in parts:
+    for (job, part), names in parts.items():
         _link(records.path / "checkpoints" / f"{job.number}-{part}", job.workdir.path / "checkpoints" / part)
+        for name in names if (job.workdir.path / "tensorboard").is_dir() else ():
+            _link(records.path / "tensorboard" / name, job.workdir.path / "tensorboard" / name)
     shutil.copytree(jobs[0].workdir.path / "tokenizer", records.path / "tokenizer", dirs_exist_ok=True)
     records.write_manifest(
         {

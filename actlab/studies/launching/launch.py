@@ -18,7 +18,7 @@ from actlab.studies.launching import gathering, job
 from actlab.studies.launching.board import Board
 from actlab.studies.launching.executor import Executor
 from actlab.studies.launching.job import Job
-from actlab.training import manifest
+from actlab.training import manifest, tracking
 from actlab.training.records import Row, Workdir
 from actlab.training.setting import Setting, open_data
 from actlab.training.stopping import StopSignal
@@ -39,6 +39,7 @@ def run(
     """
     console = Console(highlight=False, soft_wrap=True)
     runs = sweep.expand(config)
+    tracking.require(config)
     if workdir:
         Workdir(workdir).check(config)
     for model in {run.config.model: None for run in runs}:

@@ -1,0 +1,82 @@
+"""Weights & Biases: a W&B run for each run of a cohort, which a resumed session goes on with."""
+
+import json
+import pathlib
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import wandb  # pyright: ignore[reportMissingImports]
+
+from actlab import config as config_lib
+from actlab.config import Config
+from actlab.errors import UserError
+from actlab.training.files import write_atomically
+from actlab.training.rows import Row
+from actlab.training.scalars import scalars
+from actlab.training.watcher import Past, Watcher
+
+IDS = "wandb/ids.json"  # in the workdir: run -> id
+
+
+class WandbRuns(Watcher):
+    """Runs of `project`, grouped by workdir. W&B takes no row back, so what it was sent before is not sent again."""
+
+    def __init__(self, project: str, workdir: pathlib.Path, configs: Mapping[str, Config]):
+        self._project, self._workdir, self._configs = project, workdir, configs
+        self._runs: dict[str, Any] = {}
+        self._sent: set[tuple[str, int, str]] = set()
+
+    def on_begin(self, past: Past) -> None:
+        """Begins the runs, or goes on with them.
+
+        Raises:
+            UserError: if W&B refuses, for want of a login for example.
+        """
+        file = self._workdir / IDS
+        ids: dict[str, str] = json.loads(file.read_text()) if file.is_file() else {}
+        self._sent = {_key(row) for row in (*past.kept, *past.dropped) if row["run"] in ids}
+        new = {name: secrets.token_hex(4) for name in self._configs if name not in ids}
+        ids |= new
+        for name in self._configs:
+            self._runs[name] = self._begin(name, ids[name])
+        file.parent.mkdir(exist_ok=True)
+        write_atomically(file, json.dumps(ids, indent=2) + "\n")
+        self.on_rows(past.kept)
+
+    def _begin(self, name: str, identity: str) -> Any:
+        try:
+            return wandb.init(
+                project=self._project,
+                name=name,
+                id=identity,
+                resume="allow",
+                reinit="create_new",  # the runs of a cohort train side by side
+                group=self._workdir.absolute().name,
+                config=config_lib.flat(self._configs[name]),
+                dir=str(self._workdir),
+                settings=wandb.Settings(silent=True, console="off"),
+            )
+        except wandb.Error as error:
+            raise UserError(
+                f"config.log.wandb_project={self._project!r}: Weights & Biases says: {error}; run `wandb login`, or "
+                "set WANDB_MODE=offline."
+            ) from error
+
+    def on_rows(self, rows: Sequence[Row]) -> None:
+        """Sends rows that W&B does not have; its summary says of a run that diverged that it did."""
+        for row in rows:
+            if _key(row) not in self._sent:
+                run = self._runs[row["run"]]
+                run.log(scalars(row), step=row["step"])
+                if "status" in row:
+                    run.summary["status"] = row["status"]
+
+    def on_end(self) -> None:
+        """Waits until all is sent."""
+        for run in self._runs.values():
+            run.finish()
+
+
+def _key(row: Row) -> tuple[str, int, str]:
+    return row["run"], row["step"], row["split"]
