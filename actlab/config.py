@@ -222,14 +222,28 @@ def to_json(config: Config) -> str:
 
 
 def from_json(text: str) -> Config:
-    """The inverse of to_json; raises UserError as from_mapping, also for text that is not JSON."""
+    """The inverse of to_json; raises UserError as from_mapping, also for text that is not JSON.
+
+    A workdir of an earlier version lacks the fields that came later: each takes its default, which is what was done
+    before it came. Fields that are known no more are refused.
+    """
     try:
         values = json.loads(text)
     except json.JSONDecodeError as error:
         raise UserError(f"config.json is not JSON ({error}): restore the file or take another workdir.") from error
     if not isinstance(values, Mapping):
         raise UserError("config.json must be an object of fields: restore the file or take another workdir.")
-    return from_mapping(values)
+    return from_mapping(_completed({**dataclasses.asdict(Config()), "sweep": {}}, values))
+
+
+def _completed(defaults: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """`values`, with `defaults` for what is not there."""
+    inner = {
+        name: _completed(default, values[name])
+        for name, default in defaults.items()
+        if default and isinstance(default, Mapping) and isinstance(values.get(name), Mapping)
+    }
+    return {**defaults, **values, **inner}
 
 
 def fingerprint(config: Config) -> str:

@@ -59,6 +59,19 @@ def test_a_missing_field_is_named():
         config_lib.from_mapping(values)
 
 
+def test_a_workdir_of_an_earlier_version_has_the_defaults_of_what_came_later():
+    swept = {"model.activation": "relu", "sweep": {"seed": (1, 2), "model.d_ff, model.n_layers": ((8, 1), (16, 2))}}
+    ours = replace(Config(), **swept)
+    values = json.loads(config_lib.to_json(ours))
+    del values["model"]["norm_epsilon"], values["devices"]
+    assert config_lib.from_json(json.dumps(values)) == ours
+    values["model"]["of_old"] = 1
+    with pytest.raises(UserError, match=r"config\.model\.of_old is no field"):
+        config_lib.from_json(json.dumps(values))
+    with pytest.raises(UserError, match=r"config\.model=3 must hold fields"):
+        config_lib.from_json('{"model": 3}')
+
+
 def test_every_field_has_a_reason_and_its_default_is_valid():
     for path, field in config_lib.fields():
         assert field.metadata["why"], path
