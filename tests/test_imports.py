@@ -58,7 +58,7 @@ OWNERS = {
         "report/__main__.py",
     ),
     "matplotlib": ("activations/figures.py", "report/static.py"),
-    "altair": ("report/",),
+    "altair": ("report/", "activations/explorer/"),
     "jinja2": ("page/",),
     "vl_convert": ("page/",),
     "safetensors": ("interop/tensors.py",),

@@ -12,7 +12,7 @@ from actlab.config import Config
 from actlab.training.cohort import compute_dtype, product_precision
 
 _REPEATS = 11  # products in one call
-_SECONDS = 0.05  # of measuring, after one call that compiles
+_SECONDS = 0.1  # of measuring, after one call that compiles
 
 
 class Product(NamedTuple):

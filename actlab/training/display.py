@@ -101,7 +101,8 @@ class CohortDisplay(Watcher):
         if tally.diverged_R.any():
             words.append(f"{tally.diverged_R.sum()} of {len(loss_R)} diverged")
         if self._speed:
-            words.append(f"{self._speed:,.0f} tokens/s" + (f" ({self._share()} of peak)" if self._peak else ""))
+            share = self._share()
+            words.append(f"{self._speed:,.0f} tokens/s" + (f" ({share} of peak)" if share else ""))
         self._display.line(self._task, "  ".join(words))
 
     def on_end(self) -> None:
@@ -120,11 +121,13 @@ class CohortDisplay(Watcher):
         tally = self._tally
         counts = [str(tally.spikes), f"{tally.diverged_R.sum()}/{len(tally.diverged_R)}"]
         steps = f"{self._step}/{self._setting.config.train.n_steps}"
-        speed = [f"{self._speed:,.0f}", *([self._share()] if self._peak else [])]
+        speed = [f"{self._speed:,.0f}", *([self._share() or "-"] if self._peak else [])]
         return [steps, _range(tally.loss_R), _range(np.array([tally.best])), *counts, *speed]
 
     def _share(self) -> str:
-        return f"{self._speed * self._setting.costs.flops_per_token / (self._peak or np.nan):.0%}"
+        share = self._speed * self._setting.costs.flops_per_token / (self._peak or np.nan)
+        # Above it the peak is none: something else ran while it was measured.
+        return f"{share:.0%}" if share <= 1 else ""
 
 
 def _range(loss: Float[np.ndarray, "R"]) -> str:

@@ -90,6 +90,17 @@ def test_an_unknown_peak_is_left_out(tiny, console):
     assert "peak" not in console.file.getvalue()
 
 
+def test_a_share_above_the_peak_is_not_told(tiny):
+    one, console = setting(tiny), Console(file=io.StringIO(), width=100)
+    with displays.Display(console, displays.flops(one), many=False) as display:
+        watcher = display.cohort("relu", one, 0, peak=1e6)
+        watcher.on_begin(NOTHING)
+        watcher.on_steps(3, taken(2.5, 2.25, 2.0), 2000.0)
+        watcher.on_evaluation(3, np.array([2.0, 1.75, 2.0]))
+        assert display._table.tasks[1].fields["cells"][-2:] == ("2,000", "-")
+    assert "peak" not in console.file.getvalue()
+
+
 def test_a_resume_shows_what_was_reached_and_takes_it_for_no_speed(tiny):
     one = setting(tiny)
     row = {"run": "b", "step": 4, "split": "validation", "loss": 1.25, "seconds": 1.0}
