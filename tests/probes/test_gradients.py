@@ -57,6 +57,12 @@ def test_planted_spikes_in_a_falling_loss_are_all_found_and_no_others(seed, plac
     assert set(np.flatnonzero(gradients.spikes(loss))) == places
 
 
+@pytest.mark.parametrize(("deviations", "is_spike"), [(5.9, False), (6.1, True)])
+def test_a_spike_lies_six_standard_deviations_above_the_128_steps_before_it(deviations, is_spike):
+    series = np.r_[np.tile([1.0, 3.0], 100), 2.0 + deviations]  # mean 2, deviation 1
+    assert gradients.spikes(series).any() == gradients.spikes(series)[200] == is_spike
+
+
 def test_a_step_spikes_once_and_what_is_not_finite_is_a_spike():
     loss, norms = np.ones(300), np.ones(300)
     loss[200], norms[200], norms[250], loss[299] = 5, 5, 5, np.nan
