@@ -37,10 +37,12 @@ function controlsOf(block) {
 function layOut(spec, data, drawing) {
   const { columns, rows } = Object.values(data).find((table) => table.columns.includes(spec.facet.field));
   const panels = new Set(rows.map((row) => row[columns.indexOf(spec.facet.field)])).size;
-  const room = drawing.clientWidth - AXIS;
-  const fitting = Math.floor(room / (spec.spec.width + GAP));
+  const own = spec.resolve?.scale?.y === "independent"; // an axis for each panel
+  const each = own ? GAP + AXIS : GAP;
+  const room = drawing.clientWidth - (own ? 0 : AXIS);
+  const fitting = Math.floor(room / (spec.spec.width + each));
   spec.columns = Math.max(1, Math.min(fitting, panels));
-  spec.spec.width = Math.max(120, Math.floor(room / spec.columns) - GAP);
+  spec.spec.width = Math.max(120, Math.floor(room / spec.columns) - each);
   return `${spec.columns} x ${spec.spec.width}`;
 }
 

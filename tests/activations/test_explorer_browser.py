@@ -55,6 +55,8 @@ def test_it_draws_fits_and_loads_nothing(browser, page, width, scheme):
     browser.open(page, width, scheme)
     assert browser.empty_figures() == []
     assert browser.overflow() <= 0
+    cut = "return [...document.querySelectorAll('.drawing')].map((one) => one.scrollWidth - one.clientWidth)"
+    assert max(browser.run(cut)) <= 0
     assert browser.complaints() == []
     assert browser.requests() == [page.as_uri()]
 
