@@ -30,7 +30,7 @@ class Source:
     config: Config | None
     manifest: Mapping[str, Any]
     question: str
-    claims: Mapping[str, Mapping[str, str]]
+    claims: Mapping[str, Mapping[str, Any]]
     warnings: tuple[str, ...]
 
 

@@ -9,6 +9,7 @@ from actlab.page import Block, Listing, Section, Table, Text
 from actlab.report.study import Study, words_of
 from actlab.studies import comparison
 from actlab.studies.comparison import Comparison
+from actlab.studies.deciding import words
 from actlab.studies.statistics import MARGIN, paired_resolution
 
 
@@ -85,7 +86,9 @@ def section(study: Study, compared: Compared) -> Section:
     blocks += [Text("What this does not say:"), Listing(tuple(_limits(study, compared)))]
     claims = {key: entry for source in study.sources for key, entry in source.claims.items()}
     if claims:
-        rows = [[key, str(entry.get("verdict", "-")), str(entry.get("evidence", "-"))] for key, entry in claims.items()]
+        rows = [
+            [key, str(entry.get("verdict", "-")), words(entry.get("evidence", "-"))] for key, entry in claims.items()
+        ]
         blocks.append(Table("claims", ("claim", "verdict", "evidence"), rows, "Claims that this study settles."))
     return Section("verdict", "Question and verdict", tuple(blocks))
 

@@ -3,5 +3,6 @@
 from actlab.studies.deciding.decisions import Decision, Ruling, decide
 from actlab.studies.deciding.folder import Study, collect, find, table_of
 from actlab.studies.deciding.orders import agreements
+from actlab.studies.deciding.wording import words
 
-__all__ = ["Decision", "Ruling", "Study", "agreements", "collect", "decide", "find", "table_of"]
+__all__ = ["Decision", "Ruling", "Study", "agreements", "collect", "decide", "find", "table_of", "words"]

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def words(evidence: Mapping[str, Any]) -> str:
-    """What was compared, its interval, seeds and scale, and the rows of the table that it rests on."""
+def words(evidence: Mapping[str, Any] | str) -> str:
+    """What was compared, its interval, seeds and scale, and the rows of the table that it rests on; a text as it is."""
+    if isinstance(evidence, str):
+        return evidence
     numbers = evidence["reason"] or "decided"
     if evidence["mean"] is not None and evidence["interval"] is not None:
         low, high = evidence["interval"]

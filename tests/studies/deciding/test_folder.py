@@ -90,6 +90,7 @@ def test_claims_are_decided_written_and_settled_in_the_ledger(folders, run):
     assert finding.verdict is claims.Verdict.SUPPORTED and finding.verdict.words == "supported at this scale"
     for words in ("5 seeds", "1,000 parameters", "gelu-lr0.001-seed0 and 4 more", "95% interval", "experiments/one"):
         assert words in f"{finding.evidence} {finding.source}"
+    assert deciding.words(entry["evidence"]) in finding.evidence and deciding.words("seen") == "seen"
     ((_, open_still),) = claims.examine((claims.get("B08"),), study.parent)
     assert open_still.verdict is claims.Verdict.OPEN
 
