@@ -27,8 +27,8 @@ def main(arguments: list[str]) -> None:
     if not arguments:
         raise UserError("no folder is given: name a workdir, python -m actlab.report runs/NAME.")
     # What can be known is told before any work.
-    out = _file(_OUT.value)
-    folder = None if _FIGURES.value is None else _folder("figures", pathlib.Path(_FIGURES.value))
+    out = command.target(_OUT.name)
+    folder = None if _FIGURES.value is None else _folder(_FIGURES.value)
 
     try:
         from actlab.report import report, static
@@ -38,29 +38,18 @@ def main(arguments: list[str]) -> None:
 
     study = read([pathlib.Path(argument) for argument in arguments])
     page = report.of(study, _QUESTION.value, _SAMPLES.value)
-    try:
-        out.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"--out={out} cannot be written ({error.strerror}): name another.") from error
+    command.write(out, page)
     print(out)
     for path in static.draw(study, folder, _QUESTION.value) if folder else ():
         print(path)
 
 
-def _file(name: str) -> pathlib.Path:
-    path = pathlib.Path(name)
-    if path.is_dir():
-        raise UserError(f"--out={name} is a folder: name a file, --out=report.html.")
-    _folder("out", path.parent)
-    return path
-
-
-def _folder(flag: str, path: pathlib.Path) -> pathlib.Path:
+def _folder(name: str) -> pathlib.Path:
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        pathlib.Path(name).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"--{flag}: {path} cannot be a folder ({error.strerror}): name another place.") from error
-    return path
+        raise UserError(f"--figures={name} cannot be a folder ({error.strerror}): name another place.") from error
+    return pathlib.Path(name)
 
 
 if __name__ == "__main__":

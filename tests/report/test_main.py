@@ -19,11 +19,11 @@ def call(*words, folder):
 
 def test_it_writes_a_page_and_figures(workdirs, six, tmp_path):
     folder = workdirs.copied(six, tmp_path / "s", "results.csv")
-    words = (folder, "--out=new/page.html", "--figures=figures", "--question=gelu<relu", "--samples=0")
+    words = (folder, "--out=page.html", "--figures=figures", "--question=gelu<relu", "--samples=0")
     status, out, error = call(*words, folder=tmp_path)
     assert (status, error) == (0, "")
     paths = [tmp_path / line for line in out.splitlines()]
-    assert paths[0] == tmp_path / "new" / "page.html" and len(paths) == 5
+    assert paths[0] == tmp_path / "page.html" and len(paths) == 5
     assert all(path.stat().st_size > 5_000 for path in paths)
     assert "--samples=0" in paths[0].read_text()
 
@@ -34,8 +34,8 @@ def test_it_writes_a_page_and_figures(workdirs, six, tmp_path):
         ((), "no folder is given"),
         (("s", "--question=gelu<tanh"), "tanh is not in the table"),
         (("s", "--out=empty"), "--out=empty is a folder"),
-        (("s", "--out=s/results.csv/page.html"), "--out: s/results.csv cannot be a folder"),
-        (("s", "--figures=s/results.csv"), "--figures: s/results.csv cannot be a folder"),
+        (("s", "--out=s/results.csv/page.html"), "--out=s/results.csv/page.html is in a folder that does not exist"),
+        (("s", "--figures=s/results.csv"), "--figures=s/results.csv cannot be a folder"),
     ],
 )
 def test_what_cannot_be_is_one_sentence_and_exit_code_2(workdirs, six, tmp_path, words, answer):
