@@ -148,6 +148,8 @@ class Config:
     sweep: tuple[axes.Axis, ...] = field((), "fields and the values they take; the product of the axes is trained")
 
 
+OLDEST = ("seed", "model", "optimizer", "data", "train")  # what config.json has had from the first version on
+
 # Where the data lies, where the program runs and who looks on change nothing of what is computed, but for the order of
 # its sums.
 NOT_IDENTITY = (
@@ -225,7 +227,7 @@ def from_json(text: str) -> Config:
     """The inverse of to_json; raises UserError as from_mapping, also for text that is not JSON.
 
     A workdir of an earlier version lacks the fields that came later: each takes its default, which is what was done
-    before it came. Fields that are known no more are refused.
+    before it came. Fields that are known no more are refused, and so is a file without the sections every version had.
     """
     try:
         values = json.loads(text)
@@ -233,7 +235,9 @@ def from_json(text: str) -> Config:
         raise UserError(f"config.json is not JSON ({error}): restore the file or take another workdir.") from error
     if not isinstance(values, Mapping):
         raise UserError("config.json must be an object of fields: restore the file or take another workdir.")
-    return from_mapping(_completed({**dataclasses.asdict(Config()), "sweep": {}}, values))
+    defaults = {**dataclasses.asdict(Config()), "sweep": {}}
+    later = {name: default for name, default in defaults.items() if name in values or name not in OLDEST}
+    return from_mapping(_completed(later, values))
 
 
 def _completed(defaults: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

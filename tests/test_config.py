@@ -69,7 +69,10 @@ def test_a_workdir_of_an_earlier_version_has_the_defaults_of_what_came_later():
     with pytest.raises(UserError, match=r"config\.model\.of_old is no field"):
         config_lib.from_json(json.dumps(values))
     with pytest.raises(UserError, match=r"config\.model=3 must hold fields"):
-        config_lib.from_json('{"model": 3}')
+        config_lib.from_json(json.dumps({**values, "model": 3}))
+    for other in ("{}", '{"model": {}}'):
+        with pytest.raises(UserError, match=r"config\.\w+ is missing"):
+            config_lib.from_json(other)
 
 
 def test_every_field_has_a_reason_and_its_default_is_valid():
