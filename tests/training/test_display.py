@@ -129,6 +129,12 @@ def test_time_left_is_by_flops_done_over_time(tiny):
         # The first update only sets the clock going: rich counts what comes after it.
         assert left(display._table.tasks[1]) == "0:01:00"
         assert left(display._table.tasks[0]) == "0:03:00", "one of three was done before, half of one is done now"
+        other = display.cohort("gelu", one, 6, peak=None)
+        other.on_begin(NOTHING)
+        for step in (9, 12):
+            now[0] += 30.0
+            other.on_steps(step, taken(2.0, 2.0, 2.0), 500.0)
+        assert left(display._table.tasks[0]) == "0:01:00", "steps of an earlier session are no speed"
 
 
 def test_lanes_that_all_diverged_leave_nothing_to_wait_for(tiny):

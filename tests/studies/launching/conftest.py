@@ -51,6 +51,7 @@ def long_sweep(small_sweep) -> Config:
         "train.log_every": 25,
         "train.eval_every": 125,
         "train.checkpoint_every": 250,
+        "log.tensorboard": True,
     }
     return replace(small_sweep, sweep=sweep, **steps)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import event_files
 import pytest
 from rich.console import Console
 
@@ -52,6 +53,14 @@ def disturbed(long_sweep, tmp_path_factory, here_in_jobs):
     return workdir, code, printed["stdout"].getvalue(), printed["stderr"].getvalue()
 
 
+def _event_files_are_gathered_too(workdir):
+    rows = Workdir(workdir).metrics()
+    folders = {folder.name: folder for folder in (workdir / "tensorboard").iterdir()}
+    assert folders.keys() == {row["run"] for row in rows} and len(folders) == 4
+    for name, folder in folders.items():
+        assert event_files.found(folder) == event_files.expected(rows, name)
+
+
 def restored(workdir, job):
     sessions = json.loads((workdir / "jobs" / str(job) / "manifest.json").read_text())["sessions"]
     return [row["step"] for session in sessions for row in session["restored"]]
@@ -63,6 +72,7 @@ def test_whatever_happens_to_jobs_the_results_are_those_of_one_machine(
     # One test, because its parts build on each other.
     _a_preempted_job_comes_back_by_itself_and_a_killed_one_is_reported(disturbed)
     _called_again_it_runs_what_failed(disturbed, long_sweep, direct, outcome, tmp_path)
+    _event_files_are_gathered_too(disturbed[0])
     _what_is_done_is_not_run_again_by_either_command(disturbed, long_sweep, capsys)
 
 
