@@ -111,7 +111,7 @@ def texts(tmp_path_factory) -> str:
     for name, n in (("train", 200), ("valid", 40)):
         lines = [" ".join(rng.choice(["a", "the", "cat", "sat", "mat"], 8)) + "\n<|endoftext|>\n" for _ in range(n)]
         (source / f"{name}.txt").write_text("".join(lines))
-    actlab.data.prepare("mine", folder, source=source, progress=False)
+    actlab.data.prepare("mine", folder, source=source, tokenizer="bytes", progress=False)
     return str(folder)
 
 
