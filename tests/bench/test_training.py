@@ -7,7 +7,7 @@ from actlab.bench import training
 
 @pytest.fixture
 def small_shape(monkeypatch):
-    shape = training.Shape("tiny", 16, 2, 32, 2, 3)
+    shape = training.Shape("tiny", 16, 2, 32, 2, 3, n_layers=1, context=16)
     monkeypatch.setattr(training, "SHAPES", {"tiny": shape})
     monkeypatch.setattr(training.peer, "contenders", lambda shape: {"peer": lambda: 0.5})
     return shape
@@ -17,10 +17,10 @@ def test_a_row_per_contender_with_tokens_per_second_from_seconds_per_step(small_
     ours, lanes, peer = training.measure(["tiny"], repetitions=3)
     names = (ours["contender"], lanes["contender"], peer["contender"])
     assert names == ("actlab", "actlab, 6 lanes", "peer") and peer["repetitions"] == 3
-    # 2 windows of 128 tokens in half a second.
-    assert peer["tokens_per_second_min"] == peer["tokens_per_second_median"] == peer["tokens_per_second_max"] == 512
+    # 2 windows of 16 tokens in half a second.
+    assert peer["tokens_per_second_min"] == peer["tokens_per_second_median"] == peer["tokens_per_second_max"] == 64
     assert ours["speed_over_actlab_min"] == ours["speed_over_actlab_max"] == 1
-    assert peer["speed_over_actlab_median"] == pytest.approx(512 / ours["tokens_per_second_median"], rel=0.02, abs=1e-3)
+    assert peer["speed_over_actlab_median"] == pytest.approx(64 / ours["tokens_per_second_median"], rel=0.02, abs=1e-3)
     assert 0 < ours["tokens_per_second_min"] <= ours["tokens_per_second_median"] <= ours["tokens_per_second_max"]
 
 

@@ -65,6 +65,7 @@ def interop(folder, *arguments):
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_is_written_with_its_vocabulary_and_shown(workdir, tmp_path):
     code, out, error = interop(tmp_path, f"--workdir={workdir}", "--to=model")
     assert code == 0 and "step 8" in out, error
