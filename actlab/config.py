@@ -76,7 +76,14 @@ class DataConfig:
 
     name: str = field("auto", "prepared data set; auto is tiny_stories where prepared, else story_grammar")
     dir: str = field("data", "folder of prepared data; not part of a run's identity")
-    tokenizer: str = field("bytes", "bytes, bpe:SIZE (trained on the data), gpt2 or dir:PATH")
+    tokenizer: str = field(
+        "bytes",
+        "bytes, bpe:SIZE (trained on the data), gpt2, dir:PATH, wordpiece (of the story grammar) or wordpiece:PATH",
+    )
+    packing: Literal["packed", "padded"] = field(
+        "packed", "rows are windows of a stream of documents, or one document, cut or padded to the context"
+    )
+    mask_fraction: float = field(0.15, "share of ordinary tokens that an encoder has to predict", above=0.0, high=1.0)
     corruption: Literal["none", "shuffled", "random"] = field(
         "none", "tokens without order, in training and validation: drawn by the text's frequencies, or uniformly"
     )
@@ -322,6 +329,16 @@ def _check_relations(config: Config) -> None:
         raise UserError(
             f"config.model.position='rotary' rotates pairs, but heads of size {model.d_model // model.n_heads} "
             "are odd: change config.model.d_model or config.model.n_heads."
+        )
+    if config.data.packing == "padded" and config.data.corruption != "none":
+        raise UserError(
+            f"config.data.corruption={config.data.corruption!r} has no documents to pad: "
+            "set config.data.packing='packed'."
+        )
+    if model.kind == "decoder" and config.data.packing == "padded":
+        raise UserError(
+            "config.data.packing='padded' is for encoders, which can be told what is padding: "
+            "set config.model.kind='encoder' or packing='packed'."
         )
     if model.kind == "decoder" and model.n_classes:
         raise UserError(

@@ -110,7 +110,7 @@ def ours(shape: Shape, n_lanes: int = 1) -> Contender:
     cohort = Cohort(models.build(config.model, compute_dtype(config)), config, lanes)
     size = (n_lanes, shape.n_steps, shape.batch_size, shape.context + 1)
     windows_RKBL = np.random.default_rng(0).integers(0, shape.vocab_size, size).astype(np.int32)
-    state, windows = cohort.init(), cohort.windows(lambda lanes, rows: windows_RKBL[lanes, :, rows])
+    state, windows = cohort.init(), cohort.rows(lambda lanes, rows: windows_RKBL[lanes, :, rows])
 
     def run() -> float:
         nonlocal state

@@ -1,4 +1,7 @@
-"""Batches as pure functions: training windows of (seed, step), one fixed validation set, its floor."""
+"""Batches as pure functions: training rows of (seed, step), one fixed validation set, its floor.
+
+Rows are windows of a stream of documents or, padded, one document each.
+"""
 
 import functools
 import math
@@ -7,6 +10,7 @@ import numpy as np
 from jaxtyping import Float32, Int32, Int64, UInt
 
 from actlab.data.cache import Split, TokenCache
+from actlab.data.tokenizer import Specials
 from actlab.errors import UserError
 
 VALIDATION_SEED = 2**64 - 1  # of drawn validation tokens: no run has it
@@ -31,12 +35,45 @@ def train_batch(
     Raises:
       UserError: less text than one window, or a seed outside 64 bits.
     """
-    if not 0 <= seed < 1 << 64:
-        raise UserError(f"seed={seed} is outside 0 to 2**64 - 1: take one inside.")
-    n_windows = _count_windows(tokens, context)
-    first, last, _ = rows.indices(batch_size)
-    windows = _windows(step * batch_size + first, last - first, n_windows, seed)
+    windows = _chosen(_count_windows(tokens, context), batch_size=batch_size, seed=seed, step=step, rows=rows)
     return tokens[windows[:, None] * context + np.arange(context + 1)].astype(np.int32)
+
+
+def train_documents(
+    split: Split,
+    specials: Specials,
+    *,
+    context: int,
+    batch_size: int,
+    seed: int,
+    step: int,
+    rows: slice = slice(None),
+) -> Int32[np.ndarray, "b {context}"]:
+    """As `train_batch`, of one document a row; see `document_rows`."""
+    chosen = _chosen(split.n_documents, batch_size=batch_size, seed=seed, step=step, rows=rows)
+    return document_rows(split, specials, chosen, context)
+
+
+def validation_documents(
+    split: Split, specials: Specials, *, context: int, n_tokens: int
+) -> Int32[np.ndarray, "W {context}"]:
+    """The documents of `validation_set` (as long as they are), one a row; raises UserError as it does."""
+    _check_validation(context, n_tokens)
+    return document_rows(split, specials, np.arange(_count_documents(split, n_tokens)), context)
+
+
+def document_rows(
+    split: Split, specials: Specials, documents: Int64[np.ndarray, "W"], context: int
+) -> Int32[np.ndarray, "W {context}"]:
+    """Each row: the mark before a document, its tokens as far as they fit, the mark after it, padding."""
+    starts_W1 = split.starts[documents][:, None]
+    lengths_W1 = split.starts[documents + 1][:, None] - 1 - starts_W1
+    places_L = np.arange(context)[None, :]
+    # Where the padding is, any token may be read.
+    tokens_WL = split.tokens[np.minimum(starts_W1 + places_L - 1, len(split.tokens) - 1)].astype(np.int32)
+    last_W1 = np.minimum(lengths_W1 + 1, context - 1)
+    marked_WL = np.where(places_L == last_W1, specials.last, np.where(places_L > last_W1, specials.padding, tokens_WL))
+    return np.where(places_L == 0, specials.first, marked_WL).astype(np.int32)
 
 
 def validation_set(
@@ -50,9 +87,8 @@ def validation_set(
     Raises:
       UserError: `n_tokens` or `context` below one.
     """
-    if n_tokens < 1 or context < 1:
-        raise UserError(f"a validation set of {n_tokens} tokens with model.context={context} is empty: raise both.")
-    n_documents = min(int(np.searchsorted(split.starts, n_tokens + 1)), split.n_documents)
+    _check_validation(context, n_tokens)
+    n_documents = _count_documents(split, n_tokens)
     stream = split.tokens[: split.starts[n_documents]].astype(np.int32)
     n_windows = -(-(len(stream) - 1) // context)
     padded = np.full(n_windows * context + 1, stream[0], np.int32)
@@ -95,6 +131,23 @@ def unordered_loss(
     return float(-np.log(counts_V[targets] / len(tokens)).mean())
 
 
+def unigram_entropy(rows: Int32[np.ndarray, "W L"], specials: Specials) -> float:
+    """Entropy in nats of the ordinary tokens of rows: no loss is lower on them for who predicts without context."""
+    counts = np.bincount(rows.reshape(-1))
+    counts[[i for i in specials.ids() if i < len(counts)]] = 0
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log(shares)).sum())
+
+
+def _check_validation(context: int, n_tokens: int) -> None:
+    if n_tokens < 1 or context < 1:
+        raise UserError(f"a validation set of {n_tokens} tokens with model.context={context} is empty: raise both.")
+
+
+def _count_documents(split: Split, n_tokens: int) -> int:
+    return min(int(np.searchsorted(split.starts, n_tokens + 1)), split.n_documents)
+
+
 def _count_windows(tokens: np.ndarray, context: int) -> int:
     n_windows = (len(tokens) - 1) // context
     if n_windows < 1:
@@ -104,6 +157,14 @@ def _count_windows(tokens: np.ndarray, context: int) -> int:
             "lower model.context or take more text."
         )
     return n_windows
+
+
+def _chosen(n: int, *, batch_size: int, seed: int, step: int, rows: slice) -> Int64[np.ndarray, "b"]:
+    """Which of n things are the rows of a step's batch."""
+    if not 0 <= seed < 1 << 64:
+        raise UserError(f"seed={seed} is outside 0 to 2**64 - 1: take one inside.")
+    first, last, _ = rows.indices(batch_size)
+    return _windows(step * batch_size + first, last - first, n, seed)
 
 
 def _windows(first: int, count: int, n_windows: int, seed: int) -> Int64[np.ndarray, "count"]:

@@ -107,7 +107,8 @@ class TokenCache:
 def folder_of(root: Path, tokenizer: str) -> Path:
     """The folder of a cache below its dataset; other people's vocabularies go by the hash of their path."""
     kind, _, rest = tokenizer.partition(":")
-    label = hashlib.sha256(str(Path(rest).resolve()).encode()).hexdigest()[:12] if kind == "dir" else rest
+    is_path = kind in ("dir", "wordpiece")
+    label = hashlib.sha256(str(Path(rest).resolve()).encode()).hexdigest()[:12] if is_path else rest
     return root / "tokens" / (f"{kind}-{label}" if rest else kind)
 
 
@@ -264,7 +265,7 @@ def _is_current(folder: Path, dataset: Dataset, tokenizer: str, directory: Path)
         return False
     meta = read_meta(folder)
     same_vocabulary = True
-    if tokenizer.startswith("dir:"):
+    if tokenizer.startswith(("dir:", "wordpiece")):
         same_vocabulary = tokenizers.make(tokenizer, directory, ()).hash == meta.tokenizer_hash
     return same_vocabulary and (meta.source_hash, meta.builder_version) == (dataset.source_hash, BUILDER_VERSION)
 

@@ -1,6 +1,5 @@
-"""Tokenizers: bytes, byte-level BPE trained here, GPT-2's, or any other with vocab.json and merges.txt."""
+"""Tokenizers: bytes, byte-level BPE trained here, GPT-2's, any other with vocab.json and merges.txt; all by name."""
 
-import abc
 import dataclasses
 import functools
 import json
@@ -10,49 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int32
 
-from actlab.data import folders, gpt2
+from actlab.data import folders, gpt2, wordpiece
 from actlab.data.gpt2 import MERGES, MERGES_HEADER, VOCABULARY
+from actlab.data.tokenizer import RECORD, Ids, Tokenizer
 from actlab.errors import UserError
 
 END_OF_TEXT = "<|endoftext|>"
-RECORD = "tokenizer.json"
 SMALLEST_BPE = 257  # every byte and the end of text
 TRAINING_BYTES = 20_000_000
 PIECE_CHARACTERS = 1 << 16
 BATCH_CHARACTERS = 1 << 21
-
-Ids = Int32[np.ndarray, "n"]
-
-
-class Tokenizer(abc.ABC):
-    """Text to token ids and back; text never gives `end_of_text`, not even one that spells it."""
-
-    name: str
-    vocab_size: int
-    end_of_text: int
-
-    @property
-    @abc.abstractmethod
-    def hash(self) -> str:
-        """SHA-256, in hex, of all that the ids depend on."""
-
-    @abc.abstractmethod
-    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
-        """Token ids of each text."""
-
-    @abc.abstractmethod
-    def decode(self, ids: Iterable[int] | np.ndarray) -> str:
-        """Text of token ids; bytes that are not UTF-8 become U+FFFD, ids of a padded vocabulary give nothing."""
-
-    @abc.abstractmethod
-    def save(self, directory: Path) -> None:
-        """Writes the tokenizer to a folder, for `load`."""
-
-    def encode(self, text: str) -> Ids:
-        """Token ids of one text."""
-        return self.encode_batch([text])[0]
 
 
 class ByteTokenizer(Tokenizer):
@@ -148,8 +115,10 @@ class BytePairTokenizer(Tokenizer):
 
 def check(name: str) -> None:
     """Refuses what no tokenizer is called."""
-    if name not in ("bytes", "gpt2") and not name.startswith(("bpe:", "dir:")):
-        raise UserError(f"data.tokenizer={name!r} is not known: take bytes, bpe:SIZE, gpt2 or dir:PATH.")
+    if name not in ("bytes", "gpt2", "wordpiece") and not name.startswith(("bpe:", "dir:", "wordpiece:")):
+        raise UserError(
+            f"data.tokenizer={name!r} is not known: take bytes, bpe:SIZE, gpt2, dir:PATH, wordpiece or wordpiece:PATH."
+        )
     if name.startswith("bpe:"):
         _bpe_size(name)
 
@@ -163,6 +132,8 @@ def make(name: str, directory: Path, texts: Iterable[str]) -> Tokenizer:
     check(name)
     if name == "bytes":
         return ByteTokenizer()
+    if name.startswith(wordpiece.NAME):
+        return wordpiece.make(name)
     if name == "gpt2":
         return _from_files(name, gpt2.folder(directory))
     if name.startswith("dir:"):
@@ -181,12 +152,20 @@ def load(directory: Path) -> Tokenizer:
     record = folders.read_json(directory / RECORD)
     name = str(record.get("name"))
     try:
-        tokenizer = ByteTokenizer() if name == "bytes" else _from_files(name, directory)
+        tokenizer = _saved(name, directory)
     except UserError as error:
-        raise folders.damaged(directory / VOCABULARY, str(error)) from error
+        raise folders.damaged(directory / RECORD, str(error)) from error
     if tokenizer.hash != record.get("hash"):
         raise folders.damaged(directory / RECORD, "the tokenizer has another hash")
     return tokenizer
+
+
+def _saved(name: str, directory: Path) -> Tokenizer:
+    if name == "bytes":
+        return ByteTokenizer()
+    if name.startswith(wordpiece.NAME):
+        return wordpiece.read(name, directory / wordpiece.VOCABULARY)
+    return _from_files(name, directory)
 
 
 def train(texts: Iterable[str], size: int) -> BytePairTokenizer:

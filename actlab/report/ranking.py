@@ -26,7 +26,7 @@ def section(study: Study, compared: Compared) -> Section:
         study,
         filters,
         rows,
-        "validation loss, nats/token",
+        f"validation loss, {study.unit}",
         f"{_said(rows)} Each activation at its own best learning rate.",
         "Mean over seeds at each activation's own best learning rate, with its 95% interval by itself. Letters: "
         "activations that share one cannot be told apart.",

@@ -54,7 +54,7 @@ def _curve(study: Study, filters: scales.Filters, rows: Sequence[Sequence[str | 
     ticks = alt.Axis(values=list(study.rates), format="~g", labelOverlap=True)
     x = alt.X("rate:Q", scale=alt.Scale(type="log", nice=False, padding=12), title="learning rate", axis=ticks)
     scale = alt.Scale(zero=False, nice=False, domainMax=alt.ExprRef("top"))
-    y = alt.Y("loss:Q", scale=scale, title="validation loss, nats/token")
+    y = alt.Y("loss:Q", scale=scale, title=f"validation loss, {study.unit}")
     base = plain.encode(x=x, y=y, color=scales.colour(study.activations))
     means = base.transform_filter("datum.kind === 'mean'")
     band = scales.band(plain.transform_filter("datum.kind === 'mean'").encode(x=x), scale, study.activations)
@@ -92,7 +92,7 @@ def _tables(study: Study) -> Iterator[Block]:
             rows.append([Cell(name, swatch=scales.swatches([name])[name]), *cells])
         at = f" at {condition}" if condition else ""
         columns = ("activation", *map(scales.rate, study.rates))
-        caption = f"Mean final validation loss by learning rate{at}, nats/token; + and - its 95% interval."
+        caption = f"Mean final validation loss by learning rate{at}, {study.unit}; + and - its 95% interval."
         yield Table(f"rates-{condition}", columns, rows, caption)
 
 

@@ -18,7 +18,7 @@ def section(study: Study, count: int) -> Section:
         return Section("samples", title, (Text("None: --samples=0."),))
     found = list(_texts(study, count))
     if not found:
-        words = "None: no run has ended whose checkpoint is there and sound."
+        words = "None: no decoder has ended whose checkpoint is there and sound."
         return Section("samples", title, (Text(words),))
     words = (
         "The best run of each activation, from its newest sound checkpoint, temperature 0.8, the same seed of draws."
@@ -31,9 +31,10 @@ def _texts(study: Study, count: int) -> Iterator[tuple[Run, str]]:
     for run in best(study)[:count]:
         try:
             one = trained.load(run.source.path, run.name)
+            text = generation.write_text(one.model, one.params, one.tokenizer, **_DRAWING)
         except UserError:
-            continue  # no checkpoint, or an activation that only its user's code knows
-        yield run, generation.write_text(one.model, one.params, one.tokenizer, **_DRAWING)
+            continue  # no checkpoint, an activation that only its user's code knows, or an encoder
+        yield run, text
 
 
 def best(study: Study) -> list[Run]:

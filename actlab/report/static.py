@@ -55,13 +55,13 @@ def _figures(study: Study, compared: verdicts.Compared, condition: str) -> Itera
         return [row for row in rows if row[0] == condition]
 
     if ranked := [row for row in mine(ranking.losses(study, compared)) if row[2] == "parameters"]:
-        yield "ranking", _ranking(ranked)
+        yield "ranking", _ranking(ranked, study.unit)
     if points := mine(rates.points(study)):
         yield "loss_by_learning_rate", _loss_by_rate(study, points)
     for name, (steps_N, found) in (("training", curves.training(study)), ("validation", curves.validation(study))):
         bands = [band for band in curves.bands(found) if band.lane[0] == condition and np.isfinite(band.mean_N).any()]
         if bands:
-            yield f"{name}_curves", _bands(study, steps_N, bands, f"{name} loss, nats/token")
+            yield f"{name}_curves", _bands(study, steps_N, bands, f"{name} loss, {study.unit}")
     measured = {lane: cube for lane, cube in layers.measured(study).items() if lane[0] == condition}
     for label in _HEAT:
         if any(label in cell for cube in measured.values() for steps in cube.values() for cell in steps.values()):
@@ -84,7 +84,7 @@ def _plain(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _ranking(rows: Sequence[Row]) -> Figure:
+def _ranking(rows: Sequence[Row], unit: str) -> Figure:
     figure = Figure(figsize=(_PAGE / 2, 0.3 * len(rows) + 0.8), layout="constrained")
     axes = figure.subplots()
     for place, (_, name, _, loss, low, high, groups, _) in enumerate(rows):
@@ -93,7 +93,7 @@ def _ranking(rows: Sequence[Row]) -> Figure:
             axes.plot([low, high] if low is not None else [loss], [place] * (1 + (low is not None)), color=colour, lw=2)
             axes.plot(loss, place, "o", color=colour, ms=5)
             axes.annotate(groups, (loss, place), (3, 4), textcoords="offset points", fontsize=7)
-    axes.set(yticks=range(len(rows)), yticklabels=[row[1] for row in rows], xlabel="validation loss, nats/token")
+    axes.set(yticks=range(len(rows)), yticklabels=[row[1] for row in rows], xlabel=f"validation loss, {unit}")
     axes.invert_yaxis()
     return figure
 
@@ -114,7 +114,7 @@ def _loss_by_rate(study: Study, rows: Sequence[Row]) -> Figure:
             points = [(row[2], row[3]) for row in runs if row[9] == status]
             if points:
                 axes.plot(*zip(*points, strict=True), marker, color=scales.style(name).colour, ms=4, alpha=0.6)
-    axes.set(xscale="log", xlabel="learning rate", ylabel="validation loss, nats/token")
+    axes.set(xscale="log", xlabel="learning rate", ylabel=f"validation loss, {study.unit}")
     axes.set_xticks(study.rates, list(map(scales.rate, study.rates)))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.legend()

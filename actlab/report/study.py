@@ -14,6 +14,7 @@ from actlab.errors import UserError
 from actlab.studies import sweep, table
 from actlab.studies.table import Result
 from actlab.training import rows as row_files
+from actlab.training.objectives import NEXT_TOKEN, UNITS
 from actlab.training.records import Workdir
 from actlab.training.rows import Row
 from actlab.training.traces import Censuses, Steps, read_censuses, read_steps
@@ -103,6 +104,11 @@ class Study:
     def conditions(self) -> tuple[str, ...]:
         """Places on the further axes, in words; a single empty one where there are no such axes."""
         return tuple(dict.fromkeys(run.condition for run in self.runs))
+
+    @property
+    def unit(self) -> str:
+        """Of the losses."""
+        return next((UNITS[result.objective] for result in self.results), NEXT_TOKEN.unit)
 
     def lanes(self) -> dict[tuple[str, str, float], list[Run]]:
         """Runs that differ in their seed only, by condition, activation and rate, in the order of the table."""

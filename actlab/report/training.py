@@ -105,7 +105,7 @@ def _figure(study: Study, filters: scales.Filters, rows: list[Point], found: lis
     split = "(datum.split === slice(split, 0, 1) || datum.kind === 'diverged')"
     chosen = f"{expression} && {seeds} && {kinds} && {split} && datum.step >= from_step"
     scale = alt.Scale(type="log", nice=False)
-    y = alt.Y("loss:Q", title="loss, nats/token", scale=scale, axis=alt.Axis(format="~g", tickCount=6))
+    y = alt.Y("loss:Q", title=f"loss, {study.unit}", scale=scale, axis=alt.Axis(format="~g", tickCount=6))
     x = alt.X("step:Q", title="step", axis=alt.Axis(format="~s", tickCount=5))
     base = alt.Chart().encode(x=x, color=scales.colour(study.activations), detail="id:N")
     plain = alt.Chart().transform_filter("datum.kind === 'band'").encode(x=x, detail="id:N")

@@ -12,6 +12,7 @@ from actlab import data
 from actlab.config import Config
 from actlab.data.cache import TokenCache
 from actlab.training import generation
+from actlab.training.objectives import UNITS
 from actlab.training.setting import Setting
 
 
@@ -31,8 +32,8 @@ def header(console: Console, settings: Sequence[Setting], tokens: TokenCache) ->
     )
     if len(settings) == 1 and len(settings[0].names) == 1:
         _model(console, settings[0])
-    for words in dict.fromkeys(_floor_words(setting, tokens) for setting in settings):
-        console.print(f"floor       {words}")
+    for words in dict.fromkeys(_reference(setting, tokens) for setting in settings):
+        console.print(words)
 
 
 def _model(console: Console, setting: Setting) -> None:
@@ -48,13 +49,16 @@ def _model(console: Console, setting: Setting) -> None:
     )
 
 
-def _floor_words(setting: Setting, tokens: TokenCache) -> str:
+def _reference(setting: Setting, tokens: TokenCache) -> str:
+    """What a loss is to be set beside."""
+    if setting.unigram is not None:
+        return f"unigram     {setting.unigram:.4f} {setting.objective.unit}: the best loss of who sees no other token"
     if setting.floor is None:
-        return "unknown: nobody knows the entropy of this text"
+        return "floor       unknown: nobody knows the entropy of this text"
     if setting.config.data.corruption != "none":
-        return f"{setting.floor:.4f} nats/token: the exact Bayes loss of tokens without order"
+        return f"floor       {setting.floor:.4f} {setting.objective.unit}: the exact Bayes loss of tokens without order"
     return (
-        f"{setting.floor:.4f} nats/token: the exact Bayes loss of the validation stories "
+        f"floor       {setting.floor:.4f} {setting.objective.unit}: the exact Bayes loss of the validation stories "
         f"(entropy {tokens.entropy_nats:.1f} nats per story)"
     )
 
@@ -85,7 +89,7 @@ def _single(console: Console, row: Mapping[str, Any], what: str) -> None:
         above = float(row["final_loss"]) - float(row["floor"])
         floor = "" if above != above else f"; floor {float(row['floor']):.4f}, {above:.4f} above it"
         console.print(
-            f"validation  {float(row['final_loss']):.4f} nats/token after {row['steps']} steps "
+            f"validation  {float(row['final_loss']):.4f} {UNITS[row['objective']]} after {row['steps']} steps "
             f"(best {float(row['best_loss']):.4f} at step {row['best_step']}){floor}"
         )
     else:

@@ -38,15 +38,15 @@ class Plan:
 def calibrate(setting: Setting) -> Calibration:
     """Compiles a program of one lane for one device and times one update."""
     alone = config_lib.replace(setting.config, **{"devices.lane": 1, "devices.data": 1, "devices.fsdp": 1})
-    cohort = Cohort(setting.model, alone, setting.lanes[:1])
+    cohort = Cohort(setting.model, alone, setting.lanes[:1], setting.objective)
     need = memory.need(cohort.compile())
     span = range(alone.train.steps_per_call)
     feed = dataclasses.replace(setting.feed, seeds=setting.feed.seeds[:1])
-    windows = cohort.windows(functools.partial(feed.train, span))
-    state, _ = cohort.train(cohort.init(), windows, 1)
+    rows = cohort.rows(functools.partial(feed.train, span))
+    state, _ = cohort.train(cohort.init(), rows, 1)
     jax.block_until_ready(state)
     begin = time.perf_counter()
-    jax.block_until_ready(cohort.train(state, windows, 1))
+    jax.block_until_ready(cohort.train(state, rows, 1))
     return Calibration(need, time.perf_counter() - begin)
 
 
@@ -85,7 +85,7 @@ def _plan(setting: Setting, calibration: Calibration) -> Plan:
     size = at_once * state + (work if by_map else at_once * work)
     # A forward pass is a third of an update.
     n_evaluations = 1 + -(-config.train.n_steps // config.train.eval_every)
-    n_batches = setting.feed.windows_NBL.shape[0]
+    n_batches = len(setting.feed.validation.tokens)
     updates = config.train.n_steps + n_evaluations * n_batches / 3 + prober.work(config.train, n_batches)
     seconds = updates * calibration.seconds_per_step * n_lanes / n_lane / per_lane
     return Plan(setting, tuple(lanes), mesh.size, size, seconds)

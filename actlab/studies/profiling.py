@@ -42,13 +42,13 @@ def run(console: Console, setting: Setting, folder: pathlib.Path) -> None:
     except OSError as error:
         raise UserError(f"--profile={folder} cannot be made ({error.strerror}): name another folder.") from error
     config = setting.config
-    cohort = Cohort(setting.model, config, setting.lanes)
+    cohort = Cohort(setting.model, config, setting.lanes, setting.objective)
     names = instructions(cohort.compile().as_text())
-    windows = cohort.windows(functools.partial(setting.feed.train, range(config.train.steps_per_call)))
+    rows = cohort.rows(functools.partial(setting.feed.train, range(config.train.steps_per_call)))
     n_steps = min(N_STEPS, config.train.steps_per_call)
-    state = jax.block_until_ready(cohort.train(cohort.init(), windows, 1))[0]
+    state = jax.block_until_ready(cohort.train(cohort.init(), rows, 1))[0]
     with jax.profiler.trace(str(folder)):
-        jax.block_until_ready(cohort.train(state, windows, n_steps))
+        jax.block_until_ready(cohort.train(state, rows, n_steps))
     console.print(_table(operations(folder, names), n_steps))
     console.print(
         f"profile     {n_steps} steps of {len(setting.names)} lane(s); trace in {folder}; nothing was trained"

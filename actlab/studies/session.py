@@ -95,7 +95,7 @@ def run(
 
 def settle(config: Config, runs: Sequence[Run], tokens: TokenCache) -> tuple[Config, list[Setting]]:
     """The config with what all its runs resolve alike filled in, and the cohorts."""
-    resolved = [dataclasses.replace(run, config=resolve(run.config, tokens.name, tokens.vocab_size)) for run in runs]
+    resolved = [dataclasses.replace(run, config=resolve(run.config, tokens.name, tokens.tokenizer)) for run in runs]
     alike = {"data.name": tokens.name}
     for path in ("model.vocab_size", "model.d_ff"):
         values = {config_lib.flat(run.config)[path] for run in resolved}
@@ -161,7 +161,12 @@ class Session:
             self._console.print("stopped; the same command goes on from there")
             return 128 + (stop.received or signal.SIGTERM)
         rows = [self._rows[name] for name in self._of]
-        if state is not None and len(rows) == 1 and rows[0]["status"] == "finished":
+        if (
+            state is not None
+            and len(rows) == 1
+            and rows[0]["status"] == "finished"
+            and self._of[rows[0]["run"]].model.spec.kind == "decoder"
+        ):
             announce.sample(self._console, self._settings[0], self._tokens, state)
         announce.results(self._console, rows, self._records.path)
         return 0
@@ -178,7 +183,7 @@ class Session:
 
     def _train(self, part: str, setting: Setting, stop: StopSignal, display: Display) -> tuple[Any, bool]:
         config, console = setting.config, self._console
-        cohort = Cohort(setting.model, config, setting.lanes)
+        cohort = Cohort(setting.model, config, setting.lanes, setting.objective)
         folder = self._records.path / "checkpoints" / part
         checkpoints = Checkpoints(folder, config.train.keep_checkpoints)
         state, step, notes = checkpoints.restore_latest(cohort.abstract_state())
@@ -207,7 +212,9 @@ class Session:
         metrics, traces = self._records.metrics(), self._records.traces()
         for name, config in zip(setting.names, setting.configs, strict=True):
             row = result_row(config, name, metrics, read_steps(traces, name), setting.costs, setting.floor, step)
-            self._rows[name] = {**row, "lanes": len(setting.names)} | _columns(self._axes[name])
+            self._rows[name] = {**row, "objective": setting.objective.name, "lanes": len(setting.names)} | _columns(
+                self._axes[name]
+            )
         self._records.write_results([self._rows[name] for name in self._of if name in self._rows])
 
     def _divide(self, part: str, setting: Setting, error: Exception) -> None:

@@ -49,7 +49,7 @@ Row = Mapping[str, str]
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """A run as results.csv tells it. Losses in nats per token, `seconds` of its program with all its `lanes`.
+    """A run as results.csv tells it. Losses in its objective's unit, `seconds` of its program with all its `lanes`.
 
     `axes` are the further swept fields, `curve` the validation losses (step, loss) that metrics.jsonl holds or the
     column of that name, as "400:1.62 800:1.38"; `cells` is the row itself.
@@ -69,6 +69,7 @@ class Result:
     parameters: int
     flops_per_token: float
     seconds: float | None = None
+    objective: str = "next_token"
     lanes: int = 1
     best_loss: float | None = None
     floor: float | None = None
@@ -174,6 +175,7 @@ def _result(row: Row, where: str, axes: tuple[tuple[str, str], ...], curve: tupl
         parameters=cells.whole("parameters"),
         flops_per_token=cells.number("flops_per_token"),
         seconds=cells.optional("seconds"),
+        objective=row.get("objective") or "next_token",  # tables written before there was another lack it
         lanes=cells.whole("lanes") if row.get("lanes") else 1,
         best_loss=cells.optional("best_loss"),
         floor=cells.optional("floor"),

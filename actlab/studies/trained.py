@@ -15,7 +15,7 @@ from actlab.training import manifest
 from actlab.training.checkpoint import Checkpoints
 from actlab.training.cohort import Cohort, compute_dtype, lane_of
 from actlab.training.records import Workdir
-from actlab.training.setting import resolve
+from actlab.training.setting import objective_of, resolve
 
 
 class Trained(NamedTuple):
@@ -43,9 +43,10 @@ def load(workdir: pathlib.Path, run: str | None = None) -> Trained:
     name = _name(workdir, run, [name for names in parts.values() for name in names])
     part, names = next((part, names) for part, names in parts.items() if name in names)
     tokenizer = tokenizers.load(workdir / "tokenizer")
-    of = {run.name: resolve(run.config, config.data.name, tokenizer.vocab_size) for run in sweep.expand(config)}
+    of = {run.name: resolve(run.config, config.data.name, tokenizer) for run in sweep.expand(config)}
     model = models.build(of[name].model, compute_dtype(of[name]))
-    cohort = Cohort(model, of[name], [lane_of(of[name]) for name in names])
+    objective = objective_of(of[name], tokenizer)
+    cohort = Cohort(model, of[name], [lane_of(of[name]) for name in names], objective)
     params, step = _restore(workdir, workdir / "checkpoints" / part, cohort)
     lane = names.index(name)
     return Trained(of[name], model, jax.tree.map(lambda array_R: array_R[lane], params), tokenizer, step)

@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Float32, Int, Int32
+from jaxtyping import Array, Bool, Float, Int, Int32
 
 from actlab.config import Config
 from actlab.models import Model
 from actlab.training import layout, probing
 from actlab.training import step as steps
+from actlab.training.losses import Examples
+from actlab.training.objectives import NEXT_TOKEN, NextToken, Objective
 from actlab.training.optimizer import Hyperparameters
 
 
@@ -32,22 +34,31 @@ def lane_of(config: Config) -> Lane:
     return Lane(config.seed, config.optimizer.learning_rate, config.optimizer.weight_decay)
 
 
+class Scores(NamedTuple):
+    """Of each lane on the validation set: mean loss in nats per target, share of targets found likeliest."""
+
+    loss: Float[np.ndarray, "R"]
+    accuracy: Float[np.ndarray, "R"] | None
+
+
 class Cohort:
     """Compiled functions over R lanes; the state is the caller's, its buffers are donated to every training call.
 
     `config` gives the static fields; where the lanes differ, `lanes` counts.
     """
 
-    def __init__(self, model: Model, config: Config, lanes: Sequence[Lane]):
+    def __init__(self, model: Model, config: Config, lanes: Sequence[Lane], objective: Objective = NEXT_TOKEN):
+        if model.spec.kind == "encoder" and isinstance(objective, NextToken):
+            raise ValueError("an encoder sees the next token: it needs another objective")
         self.n_lanes = len(lanes)
         self.mesh = layout.mesh(config.devices, self.n_lanes, config.data.batch_size)
-        batch = (config.data.batch_size, model.spec.context + 1)
-        self._windows_shape = (self.n_lanes, config.train.steps_per_call, *batch)
+        batch = (config.data.batch_size, objective.width(model.spec.context))
+        self._rows_shape = (self.n_lanes, config.train.steps_per_call, *batch)
         self._seeds = np.array([lane.seed for lane in lanes], np.int32)
         lanewise, whole = layout.lanewise(self.mesh), layout.whole(self.mesh)
         traced = ([lane.learning_rate for lane in lanes], [lane.weight_decay for lane in lanes])
-        numbers = (np.array(values, np.float32) for values in traced)
-        self._hyper = Hyperparameters(*(jax.device_put(values, lanewise) for values in (*numbers, self._seeds)))
+        traced = (*(np.array(values, np.float32) for values in traced), self._seeds)
+        self._hyper = Hyperparameters(*jax.device_put(traced, lanewise))
         over_lanes = functools.partial(_over_lanes, by_map=maps_lanes(config), groups=self.mesh.shape["lane"])
         init = over_lanes(functools.partial(steps.init_state, model, config))
         exactly = functools.partial(_with_precision, config)
@@ -55,9 +66,12 @@ class Cohort:
         shardings = jax.tree.map(lambda leaf: leaf.sharding, self._abstract_state)
         self._init = jax.jit(init, out_shardings=shardings)
         self._train: Any = jax.jit(
-            exactly(_train_lanes(model, config, over_lanes)), donate_argnums=0, out_shardings=(shardings, whole)
+            exactly(_train_lanes(model, config, objective, over_lanes)),
+            donate_argnums=0,
+            out_shardings=(shardings, whole),
         )
-        self._evaluate = jax.jit(exactly(_evaluate_lanes(model, over_lanes)), out_shardings=whole)
+        evaluate = _evaluate_lanes(model, over_lanes, objective.counts_hits)
+        self._evaluate = jax.jit(exactly(evaluate), out_shardings=whole)
         # Programs of their own, compiled when first called: what is not probed costs nothing, in training or elsewhere.
         self._probe = jax.jit(exactly(_probe_lanes(model, config, over_lanes)), out_shardings=whole)
         self._curvature = jax.jit(exactly(_curvature_lanes(model, over_lanes)), out_shardings=whole)
@@ -73,66 +87,51 @@ class Cohort:
 
     def compile(self) -> Any:
         """Compiles training ahead of time, so that the first call is as fast as the rest; returns the program."""
-        windows = jax.ShapeDtypeStruct(self._windows_shape, np.int32, sharding=layout.windows(self.mesh))
-        self._train = self._train.lower(self._abstract_state, self._hyper, windows, self._scalar(0)).compile()
+        rows = jax.ShapeDtypeStruct(self._rows_shape, np.int32, sharding=layout.rows(self.mesh))
+        self._train = self._train.lower(self._abstract_state, self._hyper, rows, self._scalar(0)).compile()
         return self._train
 
-    def windows(self, fetch: Callable[[slice, slice], Int32[np.ndarray, "r K b L1"]]) -> Int32[Array, "R K B L1"]:
-        """Training windows on the devices; `fetch` gives those of some lanes and rows of the batch.
+    def rows(self, fetch: Callable[[slice, slice], Int32[np.ndarray, "r K b W"]]) -> Int32[Array, "R K B W"]:
+        """Training rows on the devices; `fetch` gives those of some lanes and rows of the batch.
 
         Of many processes each asks for the rows of its own devices only.
         """
 
-        def part(place: Any) -> Int32[np.ndarray, "r K b L1"]:
+        def part(place: Any) -> Int32[np.ndarray, "r K b W"]:
             return fetch(place[0], place[2])
 
         # Putting them there is what is meant; a caller's transfer guard is not about that.
         with jax.transfer_guard_host_to_device("allow"):
-            return jax.make_array_from_callback(self._windows_shape, layout.windows(self.mesh), part, dtype=np.int32)
+            return jax.make_array_from_callback(self._rows_shape, layout.rows(self.mesh), part, dtype=np.int32)
 
     def train(
-        self, state: steps.TrainState, windows_RKBL: Int32[Array, "R K B L1"], n_steps: int
+        self, state: steps.TrainState, rows_RKBW: Int32[Array, "R K B W"], n_steps: int
     ) -> tuple[steps.TrainState, steps.Metrics]:
         """The first `n_steps` updates on K batches per lane, and metrics [R, K], of which the first n_steps count.
 
         A lane whose loss is not finite is frozen after that update; its metrics end there.
         """
-        return self._train(state, self._hyper, windows_RKBL, self._scalar(n_steps))
+        return self._train(state, self._hyper, rows_RKBW, self._scalar(n_steps))
 
-    def evaluate(
-        self,
-        state: steps.TrainState,
-        windows_NBL: Int32[np.ndarray, "N B L1"],
-        weights_NBL: Float32[np.ndarray, "N B L"],
-    ) -> Float[np.ndarray, "R"]:
-        """Mean next-token loss of each lane over weighted windows, in nats per token; summed in float64."""
-        on_device = jax.device_put((windows_NBL, weights_NBL), layout.validation(self.mesh))
-        sums_RN = jax.device_get(self._evaluate(state.params, *on_device))
-        return np.asarray(sums_RN, np.float64).sum(axis=1) / weights_NBL.sum(dtype=np.float64)
+    def evaluate(self, state: steps.TrainState, validation: Examples) -> Scores:
+        """Of each lane over batches [N, B] of weighted targets; summed in float64."""
+        sums = jax.device_get(self._evaluate(state.params, jax.device_put(validation, layout.validation(self.mesh))))
+        total = validation.weights.sum(dtype=np.float64)
+        return Scores(*(None if part is None else np.asarray(part, np.float64).sum(axis=1) / total for part in sums))
 
-    def probe(
-        self, state: steps.TrainState, windows_BL: Int32[np.ndarray, "B L1"], weights_BL: Float32[np.ndarray, "B L"]
-    ) -> dict[str, Float[np.ndarray, "R"]]:
+    def probe(self, state: steps.TrainState, batch: Examples) -> dict[str, Float[np.ndarray, "R"]]:
         """Activity and gradients of each lane on one batch; see probing.probe_step."""
-        on_device = jax.device_put((windows_BL, weights_BL), layout.validation_batch(self.mesh))
-        return jax.device_get(self._probe(state, self._hyper, *on_device, self._scalar(1)))
+        on_device = jax.device_put(batch, layout.validation_batch(self.mesh))
+        return jax.device_get(self._probe(state, self._hyper, on_device, self._scalar(1)))
 
-    def curvature(
-        self, state: steps.TrainState, windows_BL: Int32[np.ndarray, "B L1"], weights_BL: Float32[np.ndarray, "B L"]
-    ) -> dict[str, Float[np.ndarray, "R"]]:
+    def curvature(self, state: steps.TrainState, batch: Examples) -> dict[str, Float[np.ndarray, "R"]]:
         """Top eigenvalues of each lane on one batch; see probing.curvature_step."""
-        on_device = jax.device_put((windows_BL, weights_BL), layout.validation_batch(self.mesh))
-        return jax.device_get(self._curvature(state.params, *on_device, self._scalar(1)))
+        on_device = jax.device_put(batch, layout.validation_batch(self.mesh))
+        return jax.device_get(self._curvature(state.params, on_device, self._scalar(1)))
 
-    def census(
-        self,
-        state: steps.TrainState,
-        windows_NBL: Int32[np.ndarray, "N B L1"],
-        weights_NBL: Float32[np.ndarray, "N B L"],
-    ) -> Bool[np.ndarray, "R layers F"]:
-        """Which hidden units of each lane are dead on the weighted tokens; see probing.census."""
-        on_device = jax.device_put((windows_NBL, weights_NBL), layout.validation(self.mesh))
-        return jax.device_get(self._census(state.params, *on_device))
+    def census(self, state: steps.TrainState, validation: Examples) -> Bool[np.ndarray, "R layers F"]:
+        """Which hidden units of each lane are dead on the counted tokens of batches [N, B]; see probing.census."""
+        return jax.device_get(self._census(state.params, jax.device_put(validation, layout.validation(self.mesh))))
 
     def _scalar(self, value: int) -> Array:
         """An int32 scalar put on the devices explicitly, as the transfer guard wants it."""
@@ -188,32 +187,34 @@ def _over_lanes(function: Callable[..., Any], by_map: bool, groups: int) -> Call
     return by_groups
 
 
-def _train_lanes(model: Model, config: Config, over_lanes: Callable[..., Any]) -> Callable[..., Any]:
-    def train(state: Any, hyper: Any, windows_RKBL: Int[Array, "R K B L1"], n_steps: Int[Array, ""]) -> Any:
+def _train_lanes(
+    model: Model, config: Config, objective: Objective, over_lanes: Callable[..., Any]
+) -> Callable[..., Any]:
+    def train(state: Any, hyper: Any, rows_RKBW: Int[Array, "R K B W"], n_steps: Int[Array, ""]) -> Any:
         # A loop with a traced bound, not a scan: one program serves calls of any length up to K, so that where a run
         # stops, evaluates or saves changes no bit of what it computes.
-        def train_lane(state: Any, hyper: Any, windows_KBL: Any) -> Any:
+        def train_lane(state: Any, hyper: Any, rows_KBW: Any) -> Any:
             def goes_on(carry: Any) -> Array:
                 i, state, _ = carry
                 return (i < n_steps) & ~state.diverged
 
             def update(carry: Any) -> Any:
                 i, state, metrics = carry
-                state, new = steps.train_step(model, config, hyper, state, windows_KBL[i])
+                state, new = steps.train_step(model, config, hyper, state, rows_KBW[i], objective)
                 return i + 1, state, jax.tree.map(lambda all_K, one: all_K.at[i].set(one), metrics, new)
 
-            empty = steps.Metrics(*(jnp.zeros(windows_KBL.shape[0], jnp.float32) for _ in steps.Metrics._fields))
+            empty = steps.Metrics(*(jnp.zeros(rows_KBW.shape[0], jnp.float32) for _ in steps.Metrics._fields))
             return jax.lax.while_loop(goes_on, update, (jnp.int32(0), state, empty))[1:]
 
-        return over_lanes(train_lane)(state, hyper, windows_RKBL)
+        return over_lanes(train_lane)(state, hyper, rows_RKBW)
 
     return train
 
 
-def _evaluate_lanes(model: Model, over_lanes: Callable[..., Any]) -> Callable[..., Any]:
-    def evaluate(params: Any, windows_NBL: Any, weights_NBL: Any) -> Any:
+def _evaluate_lanes(model: Model, over_lanes: Callable[..., Any], counts_hits: bool) -> Callable[..., Any]:
+    def evaluate(params: Any, validation: Examples) -> Any:
         def evaluate_lane(params: Any) -> Any:
-            return jax.lax.map(lambda batch: steps.eval_step(model, params, *batch), (windows_NBL, weights_NBL))
+            return jax.lax.map(lambda batch: steps.eval_step(model, params, batch, counts_hits), validation)
 
         return over_lanes(evaluate_lane)(params)
 
@@ -223,8 +224,8 @@ def _evaluate_lanes(model: Model, over_lanes: Callable[..., Any]) -> Callable[..
 def _probe_lanes(model: Model, config: Config, over_lanes: Callable[..., Any]) -> Callable[..., Any]:
     step = _alike(functools.partial(probing.probe_step, model, config))
 
-    def probe(state: Any, hyper: Any, windows_BL: Any, weights_BL: Any, once: Int[Array, ""]) -> Any:
-        return over_lanes(lambda state, hyper: step(once, hyper, state, windows_BL, weights_BL))(state, hyper)
+    def probe(state: Any, hyper: Any, batch: Examples, once: Int[Array, ""]) -> Any:
+        return over_lanes(lambda state, hyper: step(once, hyper, state, batch))(state, hyper)
 
     return probe
 
@@ -232,8 +233,8 @@ def _probe_lanes(model: Model, config: Config, over_lanes: Callable[..., Any]) -
 def _curvature_lanes(model: Model, over_lanes: Callable[..., Any]) -> Callable[..., Any]:
     step = _alike(functools.partial(probing.curvature_step, model))
 
-    def curvature(params: Any, windows_BL: Any, weights_BL: Any, once: Int[Array, ""]) -> Any:
-        return over_lanes(lambda params: step(once, params, windows_BL, weights_BL))(params)
+    def curvature(params: Any, batch: Examples, once: Int[Array, ""]) -> Any:
+        return over_lanes(lambda params: step(once, params, batch))(params)
 
     return curvature
 
@@ -256,7 +257,7 @@ def _alike(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _census_lanes(model: Model, over_lanes: Callable[..., Any]) -> Callable[..., Any]:
-    def census(params: Any, windows_NBL: Any, weights_NBL: Any) -> Any:
-        return over_lanes(lambda params: probing.census(model, params, windows_NBL, weights_NBL))(params)
+    def census(params: Any, validation: Examples) -> Any:
+        return over_lanes(lambda params: probing.census(model, params, validation))(params)
 
     return census

@@ -95,7 +95,8 @@ class CohortDisplay(Watcher):
         floor = self._setting.floor
         above = "" if floor is None else f"  ({_losses(loss_R - floor)} above the floor)"
         tally = self._tally
-        words = [f"step {step:>{len(str(n_steps))}}/{n_steps}", f"validation loss {_losses(loss_R)} nats/token{above}"]
+        unit = self._setting.objective.unit
+        words = [f"step {step:>{len(str(n_steps))}}/{n_steps}", f"validation loss {_losses(loss_R)} {unit}{above}"]
         if tally.spikes:
             words.append(f"{tally.spikes} spike{'s' * (tally.spikes > 1)}")
         if tally.diverged_R.any():

@@ -7,7 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from actlab.data.tokenizers import Tokenizer
+from actlab.data.tokenizer import Tokenizer
+from actlab.errors import UserError
 from actlab.models import Model, complete
 
 
@@ -31,7 +32,12 @@ def write_text(
     """A document that begins with `prompt`, up to its end or `n_tokens` drawn tokens.
 
     Where the context is full, the model goes on from its last half.
+
+    Raises:
+        UserError: for an encoder.
     """
+    if model.spec.kind == "encoder":
+        raise UserError("config.model.kind='encoder' continues no text, since it sees both sides: take a decoder.")
     context = model.spec.context
     draw = sampler(model, tokenizer.vocab_size, temperature, top_k)
     written = [tokenizer.end_of_text, *tokenizer.encode(prompt).tolist()]

@@ -59,18 +59,18 @@ def lanewise(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec("lane"))
 
 
-def windows(mesh: Mesh) -> NamedSharding:
-    """Of training windows [R, K, B, L + 1]."""
+def rows(mesh: Mesh) -> NamedSharding:
+    """Of training rows [R, K, B, W]."""
     return NamedSharding(mesh, PartitionSpec("lane", None, BATCH))
 
 
 def validation(mesh: Mesh) -> NamedSharding:
-    """Of validation windows and weights [N, B, L]."""
+    """Of the validation set's arrays [N, B, ...]."""
     return NamedSharding(mesh, PartitionSpec(None, BATCH))
 
 
 def validation_batch(mesh: Mesh) -> NamedSharding:
-    """Of the windows and weights [B, L] of one validation batch."""
+    """Of the arrays [B, ...] of one validation batch."""
     return NamedSharding(mesh, PartitionSpec(BATCH))
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Float, Float32, Int32
+from jaxtyping import Float, Int32
 
 from actlab.config import Config
 from actlab.training.checkpoint import Checkpoints
 from actlab.training.cohort import Cohort
+from actlab.training.losses import Examples
 from actlab.training.prober import Prober, spans
 from actlab.training.records import Row, Workdir
 from actlab.training.step import Metrics
@@ -25,14 +26,13 @@ from actlab.training.watcher import Past, Watcher
 class Feed:
     """The data of a cohort: rows of the batch of a seed and step, the seeds of its lanes, the validation set."""
 
-    batch: Callable[[int, int, slice], Int32[np.ndarray, "b L1"]]  # (seed, step, rows)
+    batch: Callable[[int, int, slice], Int32[np.ndarray, "b W"]]  # (seed, step, rows)
     seeds: tuple[int, ...]
-    windows_NBL: Int32[np.ndarray, "N B L1"]
-    weights_NBL: Float32[np.ndarray, "N B L"]
+    validation: Examples  # of batches [N, B]
 
-    def train(self, steps: range, lanes: slice, rows: slice) -> Int32[np.ndarray, "r K b L1"]:
-        """Training windows of some lanes and rows."""
-        # Lanes of one seed read the same windows.
+    def train(self, steps: range, lanes: slice, rows: slice) -> Int32[np.ndarray, "r K b W"]:
+        """Training rows of some lanes and some rows of the batch."""
+        # Lanes of one seed read the same rows.
         of_seed = {seed: np.stack([self.batch(seed, step, rows) for step in steps]) for seed in set(self.seeds[lanes])}
         return np.stack([of_seed[seed] for seed in self.seeds[lanes]])
 
@@ -58,7 +58,7 @@ class Loop:
     ):
         self._config, self._cohort, self._names = config, cohort, names
         self._feed, self._workdir, self._watchers = feed, workdir, watchers
-        self._prober = Prober(config, cohort, feed.windows_NBL, feed.weights_NBL)
+        self._prober = Prober(config, cohort, feed.validation)
         self._steps = StepBuffer(names)
         self._alive = np.ones(len(names), bool)
         self._tokens_per_step = config.data.batch_size * config.model.context
@@ -95,8 +95,8 @@ class Loop:
             while step < n_steps and self._alive.any() and not stop():
                 end = boundary(self._config, step)
                 span = range(step, step + train.steps_per_call)
-                windows = self._cohort.windows(functools.partial(self._feed.train, span))
-                state, metrics = self._cohort.train(state, windows, end - step)
+                rows = self._cohort.rows(functools.partial(self._feed.train, span))
+                state, metrics = self._cohort.train(state, rows, end - step)
                 # The device works on this call while the host writes down the one before.
                 self._log(waiting)
                 waiting, step = (step, end, metrics), end
@@ -194,12 +194,14 @@ class Loop:
             self._workdir.append_traces([dead_row(self._names[lane], step, found.dead_RUF[lane]) for lane in alive])
 
     def _evaluate(self, state: Any, step: int) -> Float[np.ndarray, "R"]:
-        loss = self._cohort.evaluate(state, self._feed.windows_NBL, self._feed.weights_NBL)
+        scores = self._cohort.evaluate(state, self._feed.validation)
+        loss = scores.loss
         self._elapsed()
         rows = []
         for lane in np.flatnonzero(self._alive).tolist():
             self._alive[lane] = math.isfinite(loss[lane])
-            rows.append(self._row(lane, step, "validation", {"loss": float(loss[lane])}, None))
+            values = {name: float(array[lane]) for name, array in scores._asdict().items() if array is not None}
+            rows.append(self._row(lane, step, "validation", values, None))
         self._append(rows)
         for watcher in self._watchers:
             watcher.on_evaluation(step, loss)

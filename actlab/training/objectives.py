@@ -1,127 +1,140 @@
-"""Losses in nats, computed in float32."""
+"""Objectives: what a model is to predict on rows of token ids, and what it is shown. Pure."""
 
+import dataclasses
 import functools
-from typing import Any
+import math
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from actlab.models import Model, Readout
+from actlab.data.tokenizer import Specials
+from actlab.training.losses import Examples
 
-# Most logits held at once, 67 MB in float32. Fewer save little beside what the rest of a step holds, and every chunk
-# pays for adding up a gradient as large as the output matrix.
-MOST_LOGITS = 16 * 2**20
+# Devlin et al. 2018, arXiv:1810.04805, section 3.1: shares of chosen tokens that are hidden, and that another one
+# stands for; the others stay.
+HIDDEN, REPLACED = 0.8, 0.1
+# Of the validation set's masks, which are the same whatever a run's seed.
+VALIDATION_SEED = 181_004_805
+
+Windows = Int[Array, "*N W"] | Int[np.ndarray, "*N W"]
+Weights = Float[Array, "*N L"] | Float[np.ndarray, "*N L"]
 
 
-def next_token(
-    model: Model,
-    params: Any,
-    windows: Int[Array, "B L1"],
-    weights_BL: Float[Array, "B L"],
-    key: PRNGKeyArray | None = None,
-) -> Float[Array, ""]:
-    """Sum over all targets of weight times loss, in nats; many logits are computed in chunks and never all held.
+@runtime_checkable
+class Objective(Protocol):
+    """What a model is trained on and judged by."""
 
-    `key` is that of activations that are drawn in training.
+    name: str
+    unit: str  # of the loss
+    counts_hits: bool  # whether the share of likeliest tokens that are right is told
+
+    def width(self, context: int) -> int:
+        """Token ids in a row for that context."""
+        ...
+
+    def share(self, context: int) -> float:
+        """The share of a row's places at which logits are made."""
+        ...
+
+    def training(self, rows: Int[Array, "B W"], key: PRNGKeyArray) -> Examples:
+        """The examples of a training batch, inside the compiled step, whose key it is; weights add up to 1."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class NextToken:
+    """Each token from those before it; rows are windows with the token after them."""
+
+    name = "next_token"
+    unit = "nats/token"
+    counts_hits = False
+
+    def width(self, context: int) -> int:
+        """See Objective."""
+        return context + 1
+
+    def share(self, context: int) -> float:
+        """See Objective."""
+        return 1.0
+
+    def training(self, rows: Int[Array, "B W"], key: PRNGKeyArray) -> Examples:
+        """See Objective."""
+        return self.scored(rows, jnp.full(rows[:, 1:].shape, 1 / rows[:, 1:].size))
+
+    def scored(self, rows: Windows, weights: Weights) -> Examples:
+        """Examples of windows and the weight of each target."""
+        return Examples(rows[..., :-1], rows[..., 1:], weights)
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskedToken:
+    """Masked language modelling: `fraction` of a row's ordinary tokens are to be predicted from all that is left.
+
+    A row with m ordinary tokens has floor(fraction m + u) of them chosen, u uniform on [0, 1): the share is exact in
+    the mean, and logits are made at as few places as can be chosen at most.
     """
-    x_BLD, readout, _ = model.hidden(params, windows[:, :-1], key=key)
-    n_rows, length = weights_BL.shape
-    n_chunks = chunks(n_rows, length, readout.kernel_DV.shape[1])
-    if n_chunks == 1:
-        return weighted_sum(x_BLD, readout, windows[:, 1:], weights_BL)
-    return chunked_sum(n_chunks, x_BLD, readout, windows[:, 1:], weights_BL)
+
+    specials: Specials
+    n_ids: int  # of the tokenizer: what is drawn in a token's place
+    fraction: float
+    padded: bool  # whether training rows hold padding
+
+    name = "masked_token"
+    unit = "nats/masked token"
+    counts_hits = True
+
+    def width(self, context: int) -> int:
+        """See Objective."""
+        return context
+
+    def share(self, context: int) -> float:
+        """See Objective."""
+        return math.ceil(self.fraction * context) / context
+
+    def training(self, rows: Int[Array, "B W"], key: PRNGKeyArray) -> Examples:
+        """See Objective."""
+        examples = self._masked(key, rows)
+        total = jnp.maximum(examples.weights.sum(), 1)
+        real = examples.real if self.padded else None
+        return examples._replace(weights=examples.weights / total, real=real)
+
+    def scored(self, rows: Int[np.ndarray, "W L"]) -> Examples:
+        """The validation set's examples; the mask of a row depends on its number alone."""
+        examples = self._masked(jax.random.key(VALIDATION_SEED), jnp.asarray(rows))
+        return jax.tree.map(np.asarray, examples)
+
+    def _masked(self, key: PRNGKeyArray, rows: Array) -> Examples:
+        keys_B = jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(len(rows)))
+        tokens, targets, weights, places = jax.vmap(self._mask_row)(keys_B, rows)
+        return Examples(tokens, targets, weights, places, rows != self.specials.padding)
+
+    def _mask_row(self, key: PRNGKeyArray, row_L: Int[Array, "L"]) -> tuple[Array, Array, Array, Array]:
+        """(the row with chosen tokens hidden, what stood at K places, 1 where one is chosen, the places)."""
+        length = len(row_L)
+        most = math.ceil(self.fraction * length)
+        # One draw for all: every other one is another hundred operations to compile.
+        drawn = jax.random.uniform(key, (length + 2 * most + 1,))
+        order_L, kind_K, word_K = drawn[:length], drawn[length : length + most], drawn[length + most : -1]
+        ordinary_L = ~jnp.isin(row_L, jnp.array(self.specials.ids()))
+        n_chosen = jnp.floor(self.fraction * ordinary_L.sum() + drawn[-1])
+        _, places_K = jax.lax.top_k(jnp.where(ordinary_L, order_L, -1.0), most)
+        chosen_K, targets_K = jnp.arange(most) < n_chosen, row_L[places_K]
+        shown_K = jnp.where(kind_K < HIDDEN + REPLACED, self._ordinary(word_K), targets_K)
+        shown_K = jnp.where(kind_K < HIDDEN, self.specials.mask, shown_K)
+        tokens_L = row_L.at[places_K].set(jnp.where(chosen_K, shown_K, targets_K))
+        return tokens_L, targets_K, chosen_K.astype(jnp.float32), places_K
+
+    def _ordinary(self, drawn_K: Float[Array, "K"]) -> Int[Array, "K"]:
+        """Tokens that are not special, all alike, for what is drawn from [0, 1)."""
+        specials = [i for i in self.specials.ids() if i < self.n_ids]
+        tokens_K = (drawn_K * (self.n_ids - len(specials))).astype(jnp.int32)
+        for special in specials:  # ascending, so that each steps over the ones below it
+            tokens_K += tokens_K >= special
+        return tokens_K
 
 
-def chunks(n_rows: int, length: int, vocab_size: int) -> int:
-    """Into how many chunks the positions are cut: as few as MOST_LOGITS allows, of equal length where that is near."""
-    least = min(length, -(-n_rows * length * vocab_size // MOST_LOGITS))
-    return next((n for n in range(least, 2 * least) if length % n == 0), least)
-
-
-def weighted_sum(
-    x_BLD: Float[Array, "B L D"], readout: Readout, targets_BL: Int[Array, "B L"], weights_BL: Float[Array, "B L"]
-) -> Float[Array, ""]:
-    """sum(weights * cross_entropy(logits of x, targets))."""
-    logits_TV = readout.logits(x_BLD.reshape(-1, x_BLD.shape[-1]))
-    return (cross_entropy(logits_TV, targets_BL.reshape(-1)) * weights_BL.reshape(-1)).sum()
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def chunked_sum(
-    n_chunks: int,
-    x_BLD: Float[Array, "B L D"],
-    readout: Readout,
-    targets_BL: Int[Array, "B L"],
-    weights_BL: Float[Array, "B L"],
-) -> Float[Array, ""]:
-    """weighted_sum, a chunk of positions at a time.
-
-    The gradient is taken chunk by chunk in the forward pass, while the chunk's logits are there, and only scaled in
-    the backward pass: nothing is computed twice.
-    """
-    chunks = _cut(n_chunks, (x_BLD, targets_BL, weights_BL))
-    return jax.lax.map(lambda chunk: weighted_sum(chunk[0], readout, *chunk[1:]), chunks).sum()
-
-
-def _chunked_forward(n_chunks: int, x_BLD: Array, readout: Readout, targets_BL: Array, weights_BL: Array) -> Any:
-    def add(total: Any, chunk: Any) -> Any:
-        x, targets, weights = chunk
-        of_chunk = jax.value_and_grad(weighted_sum, (0, 1, 3))(x, readout, targets, weights)
-        loss, (dx, dreadout, dweights) = of_chunk
-        return jax.tree.map(jnp.add, total, (loss, dreadout)), (dx, dweights)
-
-    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.float32), readout)
-    chunks = _cut(n_chunks, (x_BLD, targets_BL, weights_BL))
-    (loss, dreadout), pieces = jax.lax.scan(add, (jnp.float32(0), zeros), chunks)
-    dreadout = jax.tree.map(lambda total, leaf: total.astype(leaf.dtype), dreadout, readout)
-    return loss, (dreadout, *(_join(piece, x_BLD.shape[1]) for piece in pieces))
-
-
-def _chunked_backward(n_chunks: int, gradients: Any, dloss: Array) -> Any:
-    scale = lambda leaf: (leaf * dloss).astype(leaf.dtype)  # noqa: E731
-    dreadout, dx_BLD, dweights_BL = jax.tree.map(scale, gradients)
-    return dx_BLD, dreadout, None, dweights_BL
-
-
-chunked_sum.defvjp(_chunked_forward, _chunked_backward)
-
-
-def _cut(n_chunks: int, arrays_BL: Any) -> Any:
-    """Chunks [n, B, L/n, ...], zeros after the end; of positions, not rows, which may lie on different devices."""
-
-    def cut(array: Array) -> Array:
-        n_rows, length = array.shape[:2]
-        size = -(-length // n_chunks)
-        padded = jnp.pad(array, [(0, 0), (0, size * n_chunks - length)] + [(0, 0)] * (array.ndim - 2))
-        return jnp.moveaxis(padded.reshape(n_rows, n_chunks, size, *array.shape[2:]), 1, 0)
-
-    return jax.tree.map(cut, arrays_BL)
-
-
-def _join(chunks: Array, length: int) -> Array:
-    """The inverse of _cut for one array."""
-    joined = jnp.moveaxis(chunks, 0, 1)
-    return joined.reshape(joined.shape[0], -1, *joined.shape[3:])[:, :length]
-
-
-@jax.custom_vjp
-def cross_entropy(logits: Float[Array, "*S V"], targets: Int[Array, "*S"]) -> Float[Array, "*S"]:
-    """-log softmax(logits)[target], in nats per token."""
-    return _cross_entropy_forward(logits, targets)[0]
-
-
-def _cross_entropy_forward(logits: Array, targets: Array) -> tuple[Array, Any]:
-    chosen = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
-    total = jax.nn.logsumexp(logits, axis=-1)
-    return total - chosen, (logits, targets, total)
-
-
-def _cross_entropy_backward(saved: Any, dloss: Array) -> Any:
-    # One pass over the logits; autodiff would scatter the target's part into an array of zeros as large.
-    logits, targets, total = saved
-    is_target = jax.lax.broadcasted_iota(targets.dtype, logits.shape, logits.ndim - 1) == targets[..., None]
-    return (jnp.exp(logits - total[..., None]) - is_target) * dloss[..., None], None
-
-
-cross_entropy.defvjp(_cross_entropy_forward, _cross_entropy_backward)
+NEXT_TOKEN = NextToken()
+UNITS = {kind.name: kind.unit for kind in (NextToken, MaskedToken)}

@@ -15,7 +15,7 @@ class Hyperparameters(NamedTuple):
 
     learning_rate: Float[Array, ""]
     weight_decay: Float[Array, ""]
-    seed: Int[Array, ""] | int = 0
+    seed: Int[Array, ""] | int = 0  # of what is drawn in training
 
 
 def schedule_fraction(config: OptimizerConfig, n_steps: int, step: Int[Array, ""]) -> Float[Array, ""]:

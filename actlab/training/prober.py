@@ -2,14 +2,16 @@
 
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
-from jaxtyping import Bool, Float, Float32, Int32
+from jaxtyping import Bool, Float
 
 from actlab import activations
 from actlab.config import Config, TrainConfig
 from actlab.probes import curvature
 from actlab.probes.activity import firing_rate_bound
 from actlab.training.cohort import Cohort
+from actlab.training.losses import Examples
 
 COLUMNS = ("negative_fraction", "zero_fraction", "post_mean", "dead_fraction")  # of results.csv
 
@@ -47,31 +49,25 @@ def _times(train: TrainConfig, every: int) -> int:
 
 
 class Prober:
-    """Probes of one cohort, on the validation set [N, B, L]: its first batch, or all of it for the census."""
+    """Probes of one cohort, on the validation set, batches [N, B]: the first, or all of them for the census."""
 
-    def __init__(
-        self,
-        config: Config,
-        cohort: Cohort,
-        windows_NBL: Int32[np.ndarray, "N B L1"],
-        weights_NBL: Float32[np.ndarray, "N B L"],
-    ):
+    def __init__(self, config: Config, cohort: Cohort, validation: Examples):
         self._train, self._cohort = config.train, cohort
-        self._windows_NBL, self._weights_NBL = windows_NBL, weights_NBL
+        self._validation = validation
         # D4 asks for the slope of a unit by itself.
         self._counts_dead = activations.get(config.model.activation).elementwise
 
     def measure(self, state: Any, step: int) -> Found:
         """Runs what is due at `step`."""
         found: list[dict[str, Any]] = []
-        first_batch = (state, self._windows_NBL[0], self._weights_NBL[0])
+        first_batch = (state, jax.tree.map(lambda batches: batches[0], self._validation))
         if is_due(self._train, self._train.probe_every, step):
             found.append(self._cohort.probe(*first_batch))
         if is_due(self._train, self._train.curvature_every, step):
             found.append(self._cohort.curvature(*first_batch))
         dead_RUF = None
         if self._counts_dead and is_due(self._train, self._train.census_every, step):
-            dead_RUF = self._cohort.census(state, self._windows_NBL, self._weights_NBL)
+            dead_RUF = self._cohort.census(state, self._validation)
             found.append(self._counted(dead_RUF))
         columns = {name: array for part in found for name, array in part.items()}
         lanes = range(self._cohort.n_lanes) if found else ()
@@ -80,7 +76,7 @@ class Prober:
     def _counted(self, dead_RUF: Bool[np.ndarray, "R layers F"]) -> dict[str, Float[np.ndarray, "R"]]:
         """Shares of dead units, and how often a unit may fire that did not on the tokens looked at."""
         shares_RU = dead_RUF.mean(axis=2)
-        n_tokens = int(self._weights_NBL.sum(dtype=np.float64))
+        n_tokens = int(self._validation.counted.sum(dtype=np.float64))
         return {
             "dead_fraction": shares_RU.mean(axis=1),
             "dead_rate_bound": np.full(len(shares_RU), firing_rate_bound(0, n_tokens)),

@@ -9,13 +9,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from actlab import activations
 from actlab.config import Config
 from actlab.models import Model
 from actlab.probes import activity, curvature, gradients
-from actlab.training import objectives
+from actlab.training import losses
+from actlab.training.losses import Examples
 from actlab.training.optimizer import Hyperparameters
 from actlab.training.step import TrainState, update
 
@@ -27,8 +28,7 @@ def probe_step(
     config: Config,
     hyper: Hyperparameters,
     state: TrainState,
-    windows: Int[Array, "B L1"],
-    weights_BL: Float[Array, "B L"],
+    examples: Examples,
 ) -> dict[str, Float[Array, ""]]:
     """Activity and gradients on a batch, under flat names: layer_0/negative_fraction, layer_0/attention/grad_norm.
 
@@ -38,14 +38,14 @@ def probe_step(
     spec = model.spec
 
     def objective(params: Any, shifts: Any) -> tuple[Array, Any]:
-        logits_BLV, hidden = model.apply(params, windows[:, :-1], shifts)
-        return _mean_loss(logits_BLV, windows, weights_BL), hidden
+        logits_BKV, hidden = model.apply(params, shifts=shifts, **examples.inputs)
+        return _mean_loss(logits_BKV, examples), hidden
 
-    zeros_TF = jnp.zeros((weights_BL.size, spec.d_hidden), spec.dtype)
+    zeros_TF = jnp.zeros((examples.tokens.size, spec.d_hidden), spec.dtype)
     gradient = jax.value_and_grad(objective, argnums=(0, 1), has_aux=True)
     (loss, hidden), (grads, slopes) = gradient(state.params, (zeros_TF,) * spec.n_layers)
     _, updates, _ = update(config, hyper, state, grads)
-    weights_T = weights_BL.reshape(-1)
+    weights_T = examples.counted.reshape(-1)
     layers = []
     for index, (units, dz_TF) in enumerate(zip(hidden, slopes, strict=True)):
         down_FD = state.params[f"block_{index}"]["feed_forward"]["down"]["kernel"]
@@ -60,16 +60,14 @@ def probe_step(
     }
 
 
-def curvature_step(
-    model: Model, params: Any, windows: Int[Array, "B L1"], weights_BL: Float[Array, "B L"]
-) -> dict[str, Float[Array, ""]]:
+def curvature_step(model: Model, params: Any, examples: Examples) -> dict[str, Float[Array, ""]]:
     """Largest eigenvalue of the Hessian and of the Gauss-Newton matrix of a batch's mean loss; see curvature.Top."""
 
     def outputs(params: Any) -> Array:
-        return model.apply(params, windows[:, :-1])[0]
+        return model.apply(params, **examples.inputs)[0]
 
-    def loss(logits_BLV: Array) -> Array:
-        return _mean_loss(logits_BLV, windows, weights_BL)
+    def loss(logits_BKV: Array) -> Array:
+        return _mean_loss(logits_BKV, examples)
 
     size = sum(leaf.size for leaf in jax.tree.leaves(params))
     products = {
@@ -83,31 +81,29 @@ def curvature_step(
     }
 
 
-def _mean_loss(logits_BLV: Array, windows: Array, weights_BL: Array) -> Array:
-    return (objectives.cross_entropy(logits_BLV, windows[:, 1:]) * weights_BL).sum() / weights_BL.sum()
+def _mean_loss(logits_BKV: Array, examples: Examples) -> Array:
+    return (losses.cross_entropy(logits_BKV, examples.targets) * examples.weights).sum() / examples.weights.sum()
 
 
-def census(
-    model: Model, params: Any, windows: Int[Array, "N B L1"], weights_NBL: Float[Array, "N B L"]
-) -> Bool[Array, "layers F"]:
-    """Which hidden units are dead (D4): fire on none of the weighted tokens; see activity.fires.
+def census(model: Model, params: Any, examples: Examples) -> Bool[Array, "layers F"]:
+    """Which hidden units are dead (D4): fire on none of the counted tokens of batches [N, B]; see activity.fires.
 
     Looks at batch after batch until every unit has fired: only where units are dead are all tokens gone through.
     """
 
     def goes_on(carry: Any) -> Array:
         index, fired_UF = carry
-        return (index < len(windows)) & ~fired_UF.all()
+        return (index < len(examples.tokens)) & ~fired_UF.all()
 
     def look(carry: Any) -> Any:
         index, fired_UF = carry
-        return index + 1, fired_UF | _fired(model, params, windows[index], weights_NBL[index])
+        return index + 1, fired_UF | _fired(model, params, jax.tree.map(lambda batches: batches[index], examples))
 
     none = jnp.zeros((model.spec.n_layers, model.spec.d_hidden), bool)
     return ~jax.lax.while_loop(goes_on, look, (jnp.int32(0), none))[1]
 
 
-def _fired(model: Model, params: Any, windows: Array, weights_BL: Array) -> Array:
-    _, hidden = model.apply(params, windows[:, :-1])
-    activation, weights_T = activations.get(model.spec.activation), weights_BL.reshape(-1)
+def _fired(model: Model, params: Any, examples: Examples) -> Array:
+    _, hidden = model.apply(params, **examples.inputs)
+    activation, weights_T = activations.get(model.spec.activation), examples.counted.reshape(-1)
     return jnp.stack([activity.fires(activation, units.theta, units.z_TF, weights_T) for units in hidden])

@@ -1,32 +1,36 @@
 """All of a cohort that is known before it trains: its runs, model, costs and data."""
 
 import dataclasses
-import functools
 from collections.abc import Sequence
-
-import numpy as np
-from jaxtyping import Int32
 
 from actlab import config as config_lib
 from actlab import data, models
 from actlab.config import Config
-from actlab.data import batches
 from actlab.data.cache import TokenCache
+from actlab.data.tokenizer import Tokenizer
 from actlab.errors import UserError
+from actlab.training import feeds
 from actlab.training.cohort import Lane, compute_dtype, lane_of
 from actlab.training.loop import Feed
+from actlab.training.objectives import MaskedToken, NextToken, Objective
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """R runs that compile to one program. `floor` is the exact Bayes loss of the validation set, where it is known."""
+    """R runs that compile to one program.
+
+    `floor` is the exact Bayes loss of the validation set, `unigram` the least loss that is had without context there,
+    each where it is known.
+    """
 
     names: tuple[str, ...]
     configs: tuple[Config, ...]
     model: models.Model
+    objective: Objective
     costs: models.Costs
     feed: Feed
     floor: float | None
+    unigram: float | None
 
     @property
     def config(self) -> Config:
@@ -63,9 +67,12 @@ def open_data(configs: Sequence[Config]) -> TokenCache:
     )
 
 
-def resolve(config: Config, name: str, n_tokens: int) -> Config:
-    """The config of a run with what was left open filled in, for data of that name and `n_tokens` different tokens."""
-    vocab_size = config.model.vocab_size or -(-n_tokens // 64) * 64
+def resolve(config: Config, name: str, tokenizer: Tokenizer) -> Config:
+    """The config of a run with what was left open filled in, for data of that name and tokenizer."""
+    n_ids = tokenizer.vocab_size
+    if config.model.kind == "encoder":
+        n_ids = max(n_ids, tokenizer.specials.ids()[-1] + 1)
+    vocab_size = config.model.vocab_size or -(-n_ids // 64) * 64
     d_ff = config.model.d_ff or 4 * config.model.d_model
     return config_lib.replace(config, **{"data.name": name, "model.vocab_size": vocab_size, "model.d_ff": d_ff})
 
@@ -77,35 +84,31 @@ def prepare(names: Sequence[str], configs: Sequence[Config], tokens: TokenCache)
         UserError: for text shorter than a window.
     """
     config = configs[0]
-    if config.model.kind == "encoder":
-        raise UserError("config.model.kind='encoder' has no objective yet: take 'decoder'.")
-    model = models.build(config.model, compute_dtype(config))
-    feed, floor = _feed(config, [config.seed for config in configs], tokens)
-    return Setting(tuple(names), tuple(configs), model, models.costs(model), feed, floor)
+    model, objective = models.build(config.model, compute_dtype(config)), objective_of(config, tokens.tokenizer)
+    costs = models.costs(model, objective.share(config.model.context))
+    validation = feeds.validation(config, tokens, objective)
+    training = feeds.training(config, tokens, objective)
+    feed = Feed(training, tuple(config.seed for config in configs), validation.examples)
+    return Setting(tuple(names), tuple(configs), model, objective, costs, feed, validation.floor, validation.unigram)
 
 
-def _feed(config: Config, seeds: Sequence[int], tokens: TokenCache) -> tuple[Feed, float | None]:
-    context, batch_size = config.model.context, config.data.batch_size
-    text, corruption = tokens.train.tokens, config.data.corruption
-    drawn = functools.partial(batches.unordered, text, corruption, n_types=tokens.vocab_size)
+def objective_of(config: Config, tokenizer: Tokenizer) -> Objective:
+    """What a resolved config trains for.
 
-    def batch(seed: int, step: int, rows: slice) -> Int32[np.ndarray, "B L1"]:
-        if corruption != "none":
-            return drawn(shape=(batch_size, context + 1), seed=seed, step=step)[rows]
-        return batches.train_batch(text, context=context, batch_size=batch_size, seed=seed, step=step, rows=rows)
-
-    batch(config.seed, 0, slice(1))  # raises, before a workdir is made, if the text is shorter than a window
-    windows, weights, n_documents = batches.validation_set(
-        tokens.validation, context=context, n_tokens=config.train.eval_tokens
-    )
-    floor = batches.bayes_loss(tokens, n_documents)
-    if corruption != "none":
-        windows = drawn(shape=windows.shape, seed=batches.VALIDATION_SEED, step=0)
-        targets = windows[:, 1:][weights > 0]
-        floor = batches.unordered_loss(text, corruption, targets, tokens.vocab_size)
-    fill = -len(windows) % batch_size
-    windows = np.concatenate([windows, np.repeat(windows[:1], fill, axis=0)])
-    weights = np.concatenate([weights, np.zeros((fill, context), np.float32)])
-    shape = (-1, batch_size)
-    feed = Feed(batch, tuple(seeds), windows.reshape(*shape, context + 1), weights.reshape(*shape, context))
-    return feed, floor
+    Raises:
+        UserError: for an encoder with classes, or one whose vocabulary has no room for the mask.
+    """
+    if config.model.kind == "decoder":
+        return NextToken()
+    if config.model.n_classes:
+        raise UserError(
+            f"config.model.n_classes={config.model.n_classes} needs labels, which text has not: set n_classes=0."
+        )
+    most = tokenizer.specials.ids()[-1]
+    if config.model.vocab_size is not None and most >= config.model.vocab_size:
+        raise UserError(
+            f"config.model.vocab_size={config.model.vocab_size} has no room for the mask and padding of "
+            f"data.tokenizer={config.data.tokenizer!r}: take {most + 1} or more, or leave it None."
+        )
+    padded = config.data.packing == "padded"
+    return MaskedToken(tokenizer.specials, tokenizer.vocab_size, config.data.mask_fraction, padded)

@@ -9,7 +9,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from actlab.config import Config
 from actlab.models import Model
-from actlab.training import objectives
+from actlab.training import losses
+from actlab.training.losses import Examples
+from actlab.training.objectives import NEXT_TOKEN, Objective
 from actlab.training.optimizer import Hyperparameters, adamw, schedule_fraction
 
 
@@ -40,19 +42,20 @@ def init_state(model: Model, config: Config, seed: Int[Array, ""]) -> TrainState
 
 
 def train_step(
-    model: Model, config: Config, hyper: Hyperparameters, state: TrainState, windows: Int[Array, "B L1"]
+    model: Model,
+    config: Config,
+    hyper: Hyperparameters,
+    state: TrainState,
+    rows: Int[Array, "B W"],
+    objective: Objective = NEXT_TOKEN,
 ) -> tuple[TrainState, Metrics]:
-    """One update on the mean next-token loss of a batch, in nats per token.
+    """One update on the mean loss of a batch, in nats per target.
 
     What is random in it is a function of seed and step, and under jit of no number of devices.
     """
-    weights_BL = jnp.full(windows[:, 1:].shape, 1 / windows[:, 1:].size)
     key = jax.random.fold_in(jax.random.key(hyper.seed), state.step)
-
-    def objective(params: Any) -> Array:
-        return objectives.next_token(model, params, windows, weights_BL, key)
-
-    loss, grads = jax.value_and_grad(objective)(state.params)
+    examples = objective.training(rows, key)
+    loss, grads = jax.value_and_grad(lambda params: losses.loss(model, params, examples, key))(state.params)
     learning_rate, updates, optimizer = update(config, hyper, state, grads)
     params = optax.apply_updates(state.params, updates)
     norm = optax.tree.norm
@@ -67,6 +70,14 @@ def update(config: Config, hyper: Hyperparameters, state: TrainState, grads: Any
     return learning_rate, *tx.update(grads, state.optimizer, state.params)
 
 
-def eval_step(model: Model, params: Any, windows: Int[Array, "B L1"], weights: Float[Array, "B L"]) -> Float[Array, ""]:
-    """Weighted sum of the next-token losses of a batch, in nats."""
-    return objectives.next_token(model, params, windows, weights)
+class Sums(NamedTuple):
+    """Weighted sums over the targets of a batch: losses in nats and, where asked for, how many were found."""
+
+    loss: Float[Array, ""]
+    hits: Float[Array, ""] | None
+
+
+def eval_step(model: Model, params: Any, examples: Examples, counts_hits: bool) -> Sums:
+    """The sums of a batch."""
+    found = losses.hits(model, params, examples) if counts_hits else None
+    return Sums(losses.loss(model, params, examples), found)

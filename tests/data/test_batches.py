@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 import actlab.data
 from actlab.data import batches
 from actlab.data.cache import Split
+from actlab.data.tokenizer import Specials
 from actlab.errors import UserError
 
 END = 99
@@ -148,3 +149,36 @@ def test_the_loss_of_tokens_without_order_is_that_of_who_knows_their_frequencies
     expected = -(np.log(0.1) + 2 * np.log(0.4)) / 3
     assert batches.unordered_loss(tokens, "shuffled", targets, 5) == pytest.approx(expected, rel=1e-12)
     assert batches.unordered_loss(tokens, "random", targets, 5) == pytest.approx(np.log(5), rel=1e-12)
+
+
+SPECIALS = Specials(first=101, last=102, padding=103, mask=104)
+
+
+@given(
+    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=9), context=st.integers(2, 12), n_tokens=st.integers(1, 60)
+)
+def test_a_padded_row_is_one_document_between_its_marks_cut_to_the_context(lengths, context, n_tokens):
+    split = make_split(lengths)
+    rows = batches.validation_documents(split, SPECIALS, context=context, n_tokens=n_tokens)
+    _, _, n_documents = batches.validation_set(split, context=context, n_tokens=n_tokens)
+    assert rows.dtype == np.int32 and rows.shape == (n_documents, context)
+    for index, row in enumerate(rows):
+        document = split.tokens[split.starts[index] : split.starts[index + 1] - 1].tolist()
+        kept = [101, *document[: context - 2], 102]
+        assert row.tolist() == kept + [103] * (context - len(kept))
+
+
+def test_each_document_is_a_row_once_an_epoch_in_an_order_of_seed_and_epoch():
+    split = make_split([3, 1, 4, 1, 5, 9, 2])
+    size = {"context": 12, "batch_size": 7}
+    draw = lambda seed, step, **more: batches.train_documents(split, SPECIALS, **size, seed=seed, step=step, **more)  # noqa: E731
+    every = sorted(map(tuple, batches.document_rows(split, SPECIALS, np.arange(7), 12)))
+    assert sorted(map(tuple, draw(1, 0))) == sorted(map(tuple, draw(1, 1))) == every
+    assert not np.array_equal(draw(1, 0), draw(1, 1)) and not np.array_equal(draw(1, 0), draw(2, 0))
+    np.testing.assert_array_equal(draw(1, 3, rows=slice(2, 5)), draw(1, 3)[2:5])
+
+
+def test_the_unigram_entropy_is_that_of_ordinary_tokens():
+    rows = np.array([[101, 1, 1, 2, 102], [101, 3, 3, 102, 103]], np.int32)
+    shares = np.array([2, 1, 2]) / 5
+    assert batches.unigram_entropy(rows, SPECIALS) == pytest.approx(-(shares * np.log(shares)).sum())

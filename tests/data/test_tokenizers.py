@@ -170,7 +170,7 @@ def test_vocabulary_files_that_cannot_be_read_are_refused(tmp_path, file, conten
         tokenizers.make(f"dir:{tmp_path}", tmp_path, ())
 
 
-@pytest.mark.parametrize("name", ["bpe:", "bpe:256", "bpe:x", "bpe:-1", "bpe:1e3", "bpe", "byte", "", "wordpiece"])
+@pytest.mark.parametrize("name", ["bpe:", "bpe:256", "bpe:x", "bpe:-1", "bpe:1e3", "bpe", "byte", "", "wordpieces"])
 def test_names_that_are_no_tokenizer_are_refused(tmp_path, name):
     with pytest.raises(UserError, match=f"data.tokenizer={name!r} (has no usable size|is not known)"):
         tokenizers.make(name, tmp_path, CORPUS)

@@ -13,7 +13,8 @@ from jax.flatten_util import ravel_pytree
 from actlab import models
 from actlab.config import replace
 from actlab.probes import curvature
-from actlab.training import objectives, probing
+from actlab.training import losses, probing
+from actlab.training.objectives import NEXT_TOKEN
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -66,8 +67,8 @@ def dense(tiny):
         return model.apply(unravel(flat), windows[:, :-1])[0]
 
     def loss(flat):
-        losses = objectives.cross_entropy(logits(flat), windows[:, 1:])
-        return (losses * weights).sum() / weights.sum()
+        of_each = losses.cross_entropy(logits(flat), windows[:, 1:])
+        return (of_each * weights).sum() / weights.sum()
 
     hessian = np.asarray(jax.jit(jax.jacrev(jax.grad(loss)))(flat), np.float64)
     jacobian = np.asarray(jax.jit(jax.jacrev(logits))(flat), np.float64).reshape(12, 6, -1)
@@ -78,7 +79,7 @@ def dense(tiny):
 
 def test_the_models_top_eigenvalues_are_those_of_its_dense_matrices(dense):
     model, params, windows, weights, hessian, gauss_newton = dense
-    found = jax.jit(functools.partial(probing.curvature_step, model))(params, windows, weights)
+    found = jax.jit(functools.partial(probing.curvature_step, model))(params, NEXT_TOKEN.scored(windows, weights))
     assert set(found) == {f"{name}_{part}" for name in ("hessian", "gauss_newton") for part in ("top", "residual")}
     for name, matrix in (("hessian", hessian), ("gauss_newton", gauss_newton)):
         largest = np.linalg.eigvalsh((matrix + matrix.T) / 2)[-1]

@@ -7,6 +7,8 @@ import pytest
 from actlab import models
 from actlab.config import replace
 from actlab.training.cohort import Cohort, Lane, compute_dtype
+from actlab.training.losses import Examples
+from actlab.training.objectives import NEXT_TOKEN
 
 LANES = (Lane(1, 1e-3, 0.1), Lane(2, 1e-2, 0.0), Lane(1, 3e-3, 0.1))
 
@@ -17,7 +19,7 @@ def windows_of(lanes, n_steps):
 
 
 def put(cohort, windows):
-    return cohort.windows(lambda lanes, rows: windows[lanes, :, rows])
+    return cohort.rows(lambda lanes, rows: windows[lanes, :, rows])
 
 
 def trained(tiny, lanes, calls=(3, 3), over="map"):
@@ -91,8 +93,10 @@ def test_evaluation_is_the_mean_over_weights(tiny):
     windows = windows_of(LANES[:1], 3)[0]
     weights = np.zeros((3, 4, 8), np.float32)
     weights[1, 2, :5] = 1
-    only = cohort.evaluate(cohort.init(), windows[1:2], weights[1:2])
-    np.testing.assert_allclose(cohort.evaluate(cohort.init(), windows, weights), only, rtol=1e-6)
+    only = cohort.evaluate(cohort.init(), NEXT_TOKEN.scored(windows[1:2], weights[1:2])).loss
+    whole = cohort.evaluate(cohort.init(), NEXT_TOKEN.scored(windows, weights))
+    np.testing.assert_allclose(whole.loss, only, rtol=1e-6)
+    assert whole.accuracy is None
     assert only.shape == (3,) and only[0] == only[2] != only[1]
 
 
@@ -119,7 +123,8 @@ def test_probes_of_each_lane_are_those_of_the_solo_run(tiny, over):
     def probed(lanes):
         cohort = Cohort(models.build(tiny.model), replace(tiny, **{"devices.lanes_by": over}), lanes)
         state = cohort.init()
-        return cohort.probe(state, windows[0], weights[0]), cohort.census(state, windows, weights)
+        first_batch = NEXT_TOKEN.scored(windows[0], weights[0])
+        return cohort.probe(state, first_batch), cohort.census(state, NEXT_TOKEN.scored(windows, weights))
 
     found, dead = probed(LANES)
     solo, solo_dead = probed(LANES[1:2])
@@ -136,11 +141,11 @@ def test_float32_products_are_float32_on_a_gpu_unless_asked(tiny, dtype, precisi
     assert compute_dtype(config) == np.float32
     cohort = Cohort(models.build(config.model, compute_dtype(config)), config, LANES[:1])
     windows = jax.ShapeDtypeStruct((1, 3, 4, 9), np.int32)
-    batches = jax.ShapeDtypeStruct((2, 4, 9), np.int32), jax.ShapeDtypeStruct((2, 4, 8), np.float32)
+    batches = Examples(*(jax.ShapeDtypeStruct((2, 4, 8), dtype) for dtype in (np.int32, np.int32, np.float32)))
     state = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), cohort.abstract_state())
     for traced in (
         cohort._train.trace(state, cohort._hyper, windows, jax.ShapeDtypeStruct((), np.int32)),
-        cohort._evaluate.trace(state.params, *batches),
+        cohort._evaluate.trace(state.params, batches),
     ):
         text = traced.lower(lowering_platforms=("cuda",)).as_text()
         products = [line for line in text.splitlines() if "stablehlo.dot_general" in line]

@@ -8,6 +8,7 @@ import pytest
 from actlab import models
 from actlab.config import replace
 from actlab.data.tokenizers import ByteTokenizer
+from actlab.errors import UserError
 from actlab.training.generation import write_text
 
 
@@ -43,3 +44,9 @@ def test_text_ends_at_the_end_of_the_document(tiny):
     params = biased.init(jax.random.key(1))
     params["output"]["bias"] = params["output"]["bias"].at[256].set(100.0)
     assert write_text(biased, params, ByteTokenizer(), prompt="ab", n_tokens=5, temperature=0.0) == "ab"
+
+
+def test_an_encoder_is_asked_for_no_text(tiny):
+    model = models.build(replace(tiny, **{"model.kind": "encoder"}).model)
+    with pytest.raises(UserError, match="continues no text"):
+        write_text(model, None, ByteTokenizer())

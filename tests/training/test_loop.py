@@ -10,6 +10,7 @@ from actlab.training import traces
 from actlab.training.checkpoint import Checkpoints
 from actlab.training.cohort import Cohort, Lane, lane_of
 from actlab.training.loop import Feed, Loop, boundary
+from actlab.training.objectives import NEXT_TOKEN
 from actlab.training.records import TIME_FIELDS, Workdir
 
 
@@ -18,7 +19,9 @@ def feed(lanes):
         return np.random.default_rng((seed, step)).integers(0, 24, (4, 9)).astype(np.int32)[rows]
 
     validation = np.random.default_rng(0).integers(0, 24, (2, 4, 9)).astype(np.int32)
-    return Feed(batch, tuple(lane.seed for lane in lanes), validation, np.ones((2, 4, 8), np.float32))
+    return Feed(
+        batch, tuple(lane.seed for lane in lanes), NEXT_TOKEN.scored(validation, np.ones((2, 4, 8), np.float32))
+    )
 
 
 PROBED = {"train.probe_every": 5, "train.census_every": 4}

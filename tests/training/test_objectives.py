@@ -1,137 +1,257 @@
-"""The loss against a plain float64 computation."""
+"""Masked language modelling: what is hidden, how much of it, of what the draw depends; that it is learned."""
 
 import functools
+import itertools
+import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import scipy.stats
 
 from actlab import models
 from actlab.config import replace
-from actlab.models import Readout
-from actlab.training import objectives
+from actlab.data.tokenizer import Specials
+from actlab.training import losses
 from actlab.training import step as steps
-from actlab.training.objectives import chunked_sum, cross_entropy, weighted_sum
+from actlab.training.checkpoint import Checkpoints
+from actlab.training.cohort import Cohort, Lane, lane_of
+from actlab.training.loop import Feed, Loop
+from actlab.training.objectives import NEXT_TOKEN, MaskedToken
+from actlab.training.optimizer import Hyperparameters
+from actlab.training.records import TIME_FIELDS, Workdir
+
+# Scattered, as BERT's are; 20 ids, of which 15 are ordinary.
+SPECIALS = Specials(first=7, last=3, padding=0, mask=12, unknown=19)
+MASKED = MaskedToken(SPECIALS, n_ids=20, fraction=0.15, padded=True)
+ENCODER = {"model.kind": "encoder", "model.norm_position": "post", "model.use_bias": True}
 
 
-@given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.1, 1.0, 30.0]))
-@settings(max_examples=20, deadline=None)
-def test_cross_entropy_is_minus_log_softmax(seed, scale):
+def key_of(seed, step):
+    return jax.random.fold_in(jax.random.key(seed), step)
+
+
+def rows_of(n_rows, length, seed=0):
+    """Rows as documents come: marks at the ends, ordinary tokens and an unknown one, padding."""
     rng = np.random.default_rng(seed)
-    logits, targets = rng.normal(size=(2, 3, 5)) * scale, rng.integers(0, 5, (2, 3))
-    shifted = logits - logits.max(-1, keepdims=True)
-    log_softmax = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
-    expected = -np.take_along_axis(log_softmax, targets[..., None], -1)[..., 0]
-    np.testing.assert_allclose(
-        cross_entropy(jnp.array(logits, jnp.float32), jnp.array(targets)), expected, rtol=1e-4, atol=1e-5
-    )
+    ordinary = np.setdiff1d(np.arange(20), SPECIALS.ids())
+    rows = rng.choice(ordinary, (n_rows, length)).astype(np.int32)
+    rows[:, 0] = SPECIALS.first
+    rows[:, length // 2] = SPECIALS.unknown
+    ends = rng.integers(length // 2 + 1, length, n_rows)
+    for row, end in zip(rows, ends, strict=True):
+        row[end], row[end + 1 :] = SPECIALS.last, SPECIALS.padding
+    return rows
 
 
-def test_huge_logits_give_finite_losses_and_gradients():
-    logits = jnp.array([[[1e4, -1e4, 0.0]]])
-    loss, slope = jax.value_and_grad(lambda x: cross_entropy(x, jnp.array([[1]])).sum())(logits)
-    assert loss == 2e4
-    np.testing.assert_allclose(slope, [[[1.0, -1.0, 0.0]]])
+def within(successes, n, share, confidence=1 - 1e-6):
+    """Whether the exact binomial interval of the share holds what was found."""
+    low, high = scipy.stats.binom.interval(confidence, n, share)
+    return low <= successes <= high
 
 
-def test_the_gradient_is_softmax_less_the_target():
-    rng = np.random.default_rng(0)
-    logits, targets, weights = rng.normal(size=(6, 5)) * 3, rng.integers(0, 5, 6), rng.normal(size=6)
-    ours = jax.grad(lambda x: (cross_entropy(x, jnp.array(targets)) * jnp.float32(weights)).sum())(jnp.float32(logits))
-    softmax = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
-    np.testing.assert_allclose(ours, (softmax - np.eye(5)[targets]) * weights[:, None], rtol=1e-5, atol=1e-6)
+@pytest.fixture(scope="module")
+def masked():
+    rows = rows_of(4000, 64)
+    return rows, jax.tree.map(np.asarray, MASKED.training(jnp.array(rows), key_of(3, 5)))
 
 
-def inputs(dtype=jnp.float32, bias=True, length=8):
-    keys = jax.random.split(jax.random.key(0), 4)
-    x, kernel = jax.random.normal(keys[0], (3, length, 6)), jax.random.normal(keys[1], (6, 11))
-    readout = Readout(kernel.astype(dtype), jnp.linspace(-1, 1, 11) if bias else None)
-    weights = jax.random.normal(keys[2], (3, length))
-    return x.astype(dtype), readout, jax.random.randint(keys[3], (3, length), 0, 11), weights
+def chosen_mask(rows, examples):
+    chosen = np.zeros(rows.shape, bool)
+    np.put_along_axis(chosen, examples.places, examples.weights > 0, axis=1)
+    return chosen
 
 
-def both(n_chunks, arguments):
-    """Value and gradients of the whole and of the chunked sum, times 3 so that the cotangent is not 1."""
-    whole = jax.value_and_grad(lambda *a: 3 * weighted_sum(*a), (0, 1, 3))(*arguments)
-    chunked = jax.value_and_grad(lambda *a: 3 * chunked_sum(n_chunks, *a), (0, 1, 3))(*arguments)
-    return whole, chunked
+def test_fifteen_percent_of_ordinary_tokens_are_chosen_and_no_special_one(masked):
+    rows, examples = masked
+    chosen, special = chosen_mask(rows, examples), np.isin(rows, SPECIALS.ids())
+    assert not (chosen & special).any()
+    ordinary = (~special).sum(axis=1)
+    expected = 0.15 * ordinary
+    counts = chosen.sum(axis=1)
+    assert (np.abs(counts - expected) < 1).all() and len(set(counts[ordinary == 43])) > 1
+    assert within(counts.sum(), ordinary.sum(), 0.15)
+    # Every place is as likely as another.
+    per_place, there = chosen.sum(axis=0), (~special).sum(axis=0)
+    assert all(within(*pair, 0.15) for pair in zip(per_place[there > 0], there[there > 0], strict=True))
 
 
-@pytest.mark.parametrize("n_chunks", [1, 2, 3, 5, 8])
-@pytest.mark.parametrize("bias", [True, False])
-def test_chunks_change_neither_the_sum_nor_its_gradients(n_chunks, bias):
-    whole, chunked = both(n_chunks, inputs(bias=bias))
-    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=2e-5, atol=2e-5), chunked, whole)
-    primal = chunked_sum(n_chunks, *inputs(bias=bias))
-    np.testing.assert_allclose(primal, weighted_sum(*inputs(bias=bias)), rtol=1e-4, atol=1e-5)
+def test_of_ten_chosen_tokens_eight_are_hidden_one_is_another_and_one_stays(masked):
+    rows, examples = masked
+    chosen = chosen_mask(rows, examples)
+    shown, was = examples.tokens[chosen], rows[chosen]
+    n = len(was)
+    assert within((shown == SPECIALS.mask).sum(), n, 0.8)
+    # A token drawn at random is the same one time in fifteen.
+    assert within((shown == was).sum(), n, 0.1 + 0.1 / 15)
+    other = shown[(shown != was) & (shown != SPECIALS.mask)]
+    assert not np.isin(other, SPECIALS.ids()).any()
+    assert all(within((other == i).sum(), len(other), 1 / 15) for i in np.setdiff1d(np.arange(20), SPECIALS.ids()))
 
 
-def test_chunks_in_bfloat16_keep_dtypes_and_add_up_in_float32():
-    whole, chunked = both(4, inputs(jnp.bfloat16))
-    dtypes = lambda tree: [leaf.dtype for leaf in jax.tree.leaves(tree)]  # noqa: E731
-    assert dtypes(chunked) == dtypes(whole)
-    assert chunked[0].dtype == jnp.float32 and chunked[1][0].dtype == jnp.bfloat16
-    close = lambda a, b: np.testing.assert_allclose(np.float32(a), np.float32(b), rtol=0.03, atol=0.03)  # noqa: E731
-    jax.tree.map(close, chunked, whole)
+def test_what_is_not_chosen_is_shown_and_targets_are_what_stood_there(masked):
+    rows, examples = masked
+    chosen = chosen_mask(rows, examples)
+    np.testing.assert_array_equal(examples.tokens[~chosen], rows[~chosen])
+    np.testing.assert_array_equal(examples.targets, np.take_along_axis(rows, examples.places, axis=1))
+    np.testing.assert_array_equal(examples.real, rows != SPECIALS.padding)
+    assert examples.weights.sum() == pytest.approx(1, rel=1e-4)
+    assert len(np.unique(examples.weights)) == 2
 
 
-@pytest.mark.parametrize("over", [jax.vmap, lambda f: functools.partial(jax.lax.map, lambda lane: f(*lane))])
-def test_chunks_work_in_lanes(over):
-    x, readout, targets, weights = inputs()
-    lanes = jnp.stack([x, 2 * x])
-    slope = jax.grad(lambda x: chunked_sum(4, x, readout, targets, weights))
-    ours = over(slope)(lanes) if over is jax.vmap else over(slope)((lanes,))
-    for lane in range(2):
-        np.testing.assert_allclose(ours[lane], slope(lanes[lane]), rtol=1e-5, atol=1e-5)
+def test_a_mask_is_a_function_of_seed_and_step_alone():
+    rows = jnp.array(rows_of(8, 32))
+    draw = lambda seed, step, rows=rows: MASKED.training(rows, key_of(seed, step))  # noqa: E731
+    again = jax.jit(draw)(1, 2)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), again, draw(1, 2))
+    for other in (draw(1, 3), draw(2, 2)):
+        assert not np.array_equal(other.places, again.places)
+    assert not np.array_equal(again.places[0], draw(1, 2, rows.at[:].set(rows[0])).places[1]), "rows differ"
+    by_lane = jax.vmap(draw, (0, None))(jnp.array([1, 9]), 2)
+    np.testing.assert_array_equal(by_lane.tokens[0], again.tokens)
 
 
-def test_a_hessian_vector_product_goes_through_chunks():
-    x, readout, targets, weights = inputs()
-    product = lambda f: jax.jvp(jax.grad(f), (x,), (jnp.cos(x),))[1]  # noqa: E731
-    whole = product(lambda x: weighted_sum(x, readout, targets, weights))
-    chunked = product(lambda x: chunked_sum(4, x, readout, targets, weights))
-    np.testing.assert_allclose(chunked, whole, rtol=1e-4, atol=1e-5)
-    assert np.abs(whole).max() > 0.1
+def test_the_validation_mask_is_one_and_does_not_depend_on_what_else_is_validated():
+    rows = rows_of(12, 32)
+    whole, part = MASKED.scored(rows), MASKED.scored(rows[:5])
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[:5], b), whole, part)
+    assert set(np.unique(whole.weights)) == {0.0, 1.0}
+    np.testing.assert_array_equal(whole.counted, rows != SPECIALS.padding)
 
 
-def test_few_logits_are_whole_and_many_are_cut_into_equal_chunks():
-    assert objectives.chunks(16, 128, 256) == 1
-    assert objectives.chunks(64, 128, 50_304) == 32
-    assert objectives.chunks(64, 150, 50_304) == 30, "not 29, which would be uneven"
-    assert objectives.chunks(64, 127, 50_304) == 25, "a prime length is cut unevenly"
-    assert objectives.chunks(4096, 2, 50_304) == 2, "never finer than a position"
+@pytest.mark.parametrize("length", [2, 3, 8])
+def test_rows_without_an_ordinary_token_have_no_target(length):
+    rows = np.full((3, length), SPECIALS.padding, np.int32)
+    rows[0, 0] = SPECIALS.first
+    examples = MASKED.training(jnp.array(rows), key_of(0, 0))
+    assert examples.weights.sum() == 0 and np.isfinite(examples.weights).all()
+    np.testing.assert_array_equal(examples.tokens, rows)
 
 
-@pytest.mark.parametrize("changes", [{}, {"model.tie_embeddings": False, "model.use_bias": True}])
-def test_training_and_evaluation_are_the_same_in_chunks(tiny, monkeypatch, changes):
-    config = replace(tiny, **changes)
+@pytest.mark.parametrize("fraction", [0.15, 0.5, 1.0])
+def test_the_fraction_is_what_the_config_says(fraction):
+    objective = MaskedToken(SPECIALS, 20, fraction, padded=True)
+    rows = rows_of(200, 40)
+    examples = objective.scored(rows)
+    ordinary = (~np.isin(rows, SPECIALS.ids())).sum()
+    assert within(examples.weights.sum(), ordinary, fraction) or examples.weights.sum() == ordinary
+    assert objective.share(40) == math.ceil(fraction * 40) / 40 == examples.places.shape[1] / 40
+
+
+def encoder(tiny, **changes):
+    config = replace(tiny, **{**ENCODER, "data.mask_fraction": 0.5, **changes})
     model = models.build(config.model)
-    params = jax.tree.map(lambda a: 10 * a, model.init(jax.random.key(0)))
-    windows = jax.random.randint(jax.random.key(5), (4, 9), 0, 24)
-    weights = jnp.ones((4, 8)).at[1, 3:].set(0.0)
-
-    def outcome():
-        return jax.value_and_grad(lambda p: steps.eval_step(model, p, windows, weights))(params)
-
-    whole = outcome()
-    monkeypatch.setattr(objectives, "MOST_LOGITS", 4 * 24 * 2)
-    assert objectives.chunks(4, 8, 24) == 4
-    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5), outcome(), whole)
+    return config, model, MaskedToken(SPECIALS, 20, 0.5, padded=True)
 
 
-def test_no_array_of_a_chunked_step_has_all_logits(tiny, monkeypatch):
-    model = models.build(replace(tiny, **{"model.vocab_size": 1000}).model)
-    params = jax.eval_shape(model.init, jax.random.key(0))
-    windows, weights = jax.ShapeDtypeStruct((32, 9), jnp.int32), jax.ShapeDtypeStruct((32, 8), jnp.float32)
+def test_the_loss_is_the_mean_over_masked_places_only(tiny):
+    config, model, objective = encoder(tiny, **{"model.n_layers": 1})
+    params = jax.tree.map(lambda a: a * 20 if a.ndim > 1 else a, model.init(jax.random.key(0)))
+    apply = jax.jit(lambda examples: model.apply(params, examples.tokens, real_BL=examples.real)[0])
+    rows = rows_of(4, 8)
+    examples = objective.training(jnp.array(rows), key_of(0, 0))
+    logits = apply(examples)
+    of_each = np.asarray(losses.cross_entropy(logits, jnp.array(rows)))
+    mean = of_each[chosen_mask(rows, examples)].mean()
+    state = steps.init_state(model, config, jnp.int32(0))._replace(params=params)
+    hyper = Hyperparameters(jnp.float32(1e-3), jnp.float32(0), jnp.int32(0))
+    step = jax.jit(functools.partial(steps.train_step, model, config, hyper, objective=objective))
+    _, metrics = step(state, jnp.array(rows))
+    assert metrics.loss == pytest.approx(mean, rel=1e-5)
+    scored = jax.tree.map(jnp.array, objective.scored(rows))
+    found = jax.jit(lambda examples: steps.eval_step(model, params, examples, counts_hits=True))(scored)
+    right = (np.asarray(apply(scored)).argmax(-1) == rows) & chosen_mask(rows, scored)
+    assert found.hits == right.sum()
 
-    def size():
-        step = jax.grad(lambda p, w, v: steps.eval_step(model, p, w, v))
-        return jax.jit(step).lower(params, windows, weights).compile().memory_analysis().temp_size_in_bytes
 
-    whole = size()
-    monkeypatch.setattr(objectives, "MOST_LOGITS", 32 * 1000)
-    logits = 32 * 8 * 1000 * 4
-    assert whole - size() > logits / 2
+@pytest.mark.parametrize("changes", [{}, {"model.norm_position": "pre", "model.activation": "swiglu"}])
+def test_one_batch_can_be_learned_by_heart(tiny, changes):
+    config, model, objective = encoder(
+        tiny, **{"optimizer.learning_rate": 1e-2, "optimizer.schedule": "constant", **changes}
+    )
+    hyper = Hyperparameters(jnp.float32(1e-2), jnp.float32(0), jnp.int32(1))
+    step = jax.jit(functools.partial(steps.train_step, model, config, hyper, objective=objective))
+    state, rows, found = steps.init_state(model, config, jnp.int32(0)), jnp.array(rows_of(4, 8)), []
+    for _ in range(300):
+        state, metrics = step(state, rows)
+        found.append(float(metrics.loss))
+    assert found[0] == pytest.approx(math.log(24), rel=0.05)
+    # The rest of a row tells which of four it is, whatever is hidden of it, unless all is.
+    assert np.mean(found[-20:]) < 0.3
+
+
+LANES = (Lane(1, 1e-3, 0.1), Lane(2, 1e-2, 0.0), Lane(1, 3e-3, 0.1))
+
+
+@pytest.mark.parametrize("over", ["map", "vmap"])
+def test_each_lane_is_the_solo_run_with_masks_of_its_own_seed(tiny, over):
+    config, model, objective = encoder(tiny, **{"devices.lanes_by": over, "model.n_layers": 1})
+    rows = np.stack([rows_of(4, 8, seed) for seed in range(3)])
+    validation = jax.tree.map(lambda a: a.reshape(2, 4, *a.shape[1:]), objective.scored(rows_of(8, 8, 9)))
+
+    def trained(lanes):
+        cohort = Cohort(model, config, lanes, objective)
+        state, metrics = cohort.train(cohort.init(), cohort.rows(lambda lane, row: np.stack([rows] * len(lanes))), 3)
+        return np.asarray(metrics.loss), cohort.evaluate(state, validation)
+
+    loss, scores = trained(LANES)
+    assert not np.array_equal(loss[0], loss[1]) and scores.accuracy.shape == (3,)
+    same = functools.partial(np.testing.assert_allclose, rtol=0 if over == "map" else 1e-4)
+    for index, lane in enumerate(LANES[:2]):
+        solo_loss, solo = trained([lane])
+        same(loss[index], solo_loss[0])
+        same(scores.loss[index], solo.loss[0])
+        assert scores.accuracy[index] == solo.accuracy[0]
+
+
+def session(path, tiny, stop_after=None):
+    config, model, objective = encoder(tiny, **{"train.census_every": 12, "train.n_steps": 8, "model.n_layers": 1})
+    cohort, workdir = Cohort(model, config, [lane_of(config)], objective), Workdir(path)
+    workdir.open(config)
+    checkpoints = Checkpoints(path / "checkpoints", config.train.keep_checkpoints)
+    state, step, _ = checkpoints.restore_latest(cohort.abstract_state())
+    asked = itertools.count()
+    validation = jax.tree.map(lambda a: a.reshape(2, 4, *a.shape[1:]), objective.scored(rows_of(8, 8, 9)))
+    feed = Feed(lambda seed, step, rows: rows_of(4, 8, seed + step)[rows], (config.seed,), validation)
+    loop = Loop(config, cohort, ["run"], feed, workdir, ())
+    state, step, _ = loop.run(checkpoints, (state, step), lambda: stop_after is not None and next(asked) >= stop_after)
+    workdir.close()
+    rows = [{key: value for key, value in row.items() if key not in TIME_FIELDS} for row in workdir.metrics()]
+    return state, step, rows
+
+
+def test_resumed_is_never_stopped_to_the_bit_masks_included(tmp_path, tiny):
+    whole, _, rows = session(tmp_path / "whole", tiny)
+    _, step, _ = session(tmp_path / "pieces", tiny, stop_after=1)
+    assert step == 3
+    pieces, step, piece_rows = session(tmp_path / "pieces", tiny)
+    assert step == 8
+    jax.tree.map(np.testing.assert_array_equal, pieces, whole)
+    assert piece_rows == rows
+    validation = [row for row in rows if row["split"] == "validation"]
+    assert all(0 <= row["accuracy"] <= 1 for row in validation) and len(validation) == 3
+    last = [row for row in rows if row["split"] == "probe"][-1]
+    real = int((rows_of(8, 8, 9) != SPECIALS.padding).sum())
+    assert last["dead_rate_bound"] == pytest.approx(1 - 0.05 ** (1 / real)), "padding is not counted"
+
+
+def test_probes_do_not_see_padding(tiny):
+    _, model, objective = encoder(tiny, **{"model.n_layers": 1})
+    cohort = Cohort(model, replace(tiny, **ENCODER), LANES[:1], objective)
+    state, rows = cohort.init(), rows_of(4, 8)
+    examples = objective.scored(rows)
+    garbled = examples._replace(tokens=np.where(examples.real, examples.tokens, 5).astype(np.int32))
+    found, again = cohort.probe(state, examples), cohort.probe(state, garbled)
+    assert found.keys() == again.keys()
+    assert found["head/grad_norm"] > 0 and {"layer_0/pre_mean", "layer_0/attention/grad_norm"} <= found.keys()
+    assert np.isfinite(cohort.curvature(state, examples)["hessian_top"])
+    for name, value in found.items():
+        # The tokens at padding still have gradients of zero, but their embeddings are looked up from another row.
+        np.testing.assert_allclose(again[name], value, rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+def test_an_encoder_is_not_trained_on_what_it_sees(tiny):
+    config, model, _ = encoder(tiny)
+    with pytest.raises(ValueError, match="sees the next token"):
+        Cohort(model, config, LANES[:1], NEXT_TOKEN)

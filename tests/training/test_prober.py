@@ -5,7 +5,10 @@ import pytest
 
 from actlab.config import replace
 from actlab.training.cohort import Cohort
+from actlab.training.objectives import NEXT_TOKEN
 from actlab.training.prober import Prober, is_due, work
+
+VALIDATION = NEXT_TOKEN.scored(np.zeros((2, 4, 9), np.int32), np.ones((2, 4, 8), np.float32))
 
 
 class Made(Cohort):
@@ -14,14 +17,14 @@ class Made(Cohort):
     def __init__(self):
         self.n_lanes = 2
 
-    def probe(self, state, windows_BL, weights_BL):
-        assert windows_BL.shape == (4, 9)
+    def probe(self, state, batch):
+        assert batch.tokens.shape == (4, 8)
         return {"post_mean": np.float32([1, 2])}
 
-    def curvature(self, state, windows_BL, weights_BL):
+    def curvature(self, state, batch):
         return {"hessian_top": np.float32([3, 4])}
 
-    def census(self, state, windows_NBL, weights_NBL):
+    def census(self, state, validation):
         dead = np.zeros((2, 2, 3), bool)
         dead[1, 0, :2] = True
         return dead
@@ -29,7 +32,7 @@ class Made(Cohort):
 
 def prober(tiny, **changes):
     config = replace(tiny, **{f"train.{name}": value for name, value in changes.items()})
-    return Prober(config, Made(), np.zeros((2, 4, 9), np.int32), np.ones((2, 4, 8), np.float32))
+    return Prober(config, Made(), VALIDATION)
 
 
 @pytest.mark.parametrize(("every", "steps"), [(0, []), (5, [0, 5, 10, 12]), (6, [0, 6, 12]), (100, [0, 12])])
@@ -62,5 +65,5 @@ def test_dead_units_are_counted_by_lane_and_layer(tiny):
 
 def test_no_census_is_taken_of_an_activation_of_whole_vectors(tiny):
     config = replace(tiny, **{"model.activation": "polynorm", "train.census_every": 1})
-    ours = Prober(config, Made(), np.zeros((2, 4, 9), np.int32), np.ones((2, 4, 8), np.float32))
+    ours = Prober(config, Made(), VALIDATION)
     assert ours.measure(None, 1) == ([], None)

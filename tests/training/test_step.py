@@ -12,6 +12,7 @@ import pytest
 from actlab import models
 from actlab.config import replace
 from actlab.training import step as steps
+from actlab.training.objectives import NEXT_TOKEN
 from actlab.training.optimizer import Hyperparameters
 
 
@@ -61,7 +62,11 @@ def test_evaluation_weighs_every_target(tiny):
     logits, _ = model.apply(state.params, windows[:, :-1])
     losses = optax.softmax_cross_entropy_with_integer_labels(logits, windows[:, 1:])
     weights = jnp.zeros((4, 8)).at[2, 3:].set(1.0)
-    assert steps.eval_step(model, state.params, windows, weights) == pytest.approx(float(losses[2, 3:].sum()), rel=1e-6)
+    found = steps.eval_step(model, state.params, NEXT_TOKEN.scored(windows, weights), counts_hits=True)
+    assert found.loss == pytest.approx(float(losses[2, 3:].sum()), rel=1e-6)
+    right = logits.argmax(axis=-1) == windows[:, 1:]
+    assert found.hits == right[2, 3:].sum()
+    assert steps.eval_step(model, state.params, NEXT_TOKEN.scored(windows, weights), counts_hits=False).hits is None
 
 
 def test_the_learning_rate_follows_the_schedule_over_the_length_of_the_run(tiny):

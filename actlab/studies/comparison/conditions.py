@@ -31,11 +31,13 @@ def conditions(results: Sequence[Result]) -> list[Condition]:
     """Groups runs by their further axes, in the order of the table; stopped runs are left out, with a warning.
 
     Raises:
-        UserError: for no runs, mixed data sets or tokenizers, and within a condition for fewer than two activations, a
-            run given twice, other numbers of steps, of tokens per step, of parameters or of FLOPs, or other floors.
+        UserError: for no runs, mixed objectives, data sets or tokenizers, and within a condition for fewer than two
+            activations, a run given twice, other numbers of steps, of tokens per step, of parameters or of FLOPs, or
+            other floors.
     """
     if not results:
         raise UserError("the table has no runs: train first.")
+    _require_one("objective", results, lambda result: result.objective)
     _require_one("data", results, lambda result: result.data)
     _require_one("tokenizer", results, lambda result: result.tokenizer)
     varying = {path for path, count in _values(results).items() if len(count) > 1}
@@ -88,7 +90,7 @@ def _require_one(what: str, results: Sequence[Result], value: Callable[[Result],
         one, other = list(found)[-1], list(found)[0]
         raise UserError(
             f"the table mixes {what} {one} ({found[one].run}) and {other} ({found[other].run}): "
-            "compare runs of one data set, tokenizer and scale."
+            "compare runs of one objective, data set, tokenizer and scale."
         )
 
 

@@ -10,6 +10,7 @@ from actlab.studies.comparison.comparison import Comparison, Seen
 from actlab.studies.comparison.pairs import Pair
 from actlab.studies.comparison.ranking import Standing
 from actlab.studies.statistics import Interval, Judgement, Verdict
+from actlab.training.objectives import UNITS
 
 STYLE = {
     Verdict.SUPPORTED: "green",
@@ -24,7 +25,7 @@ def show(comparison: Comparison) -> RenderableType:
     main = comparison.main
     parts: list[RenderableType] = [
         Text(f"scale       {comparison.condition.scale}"),
-        Text("ranking     validation loss at each activation's own best learning rate, nats/token"),
+        Text(f"ranking     validation loss at each activation's own best learning rate, {_unit(comparison)}"),
         _ranking(main.standings),
         Text("pairs       first minus second, nats; each interval by itself, p after Holm; is the first lower?"),
         _pairs(main.pairs),
@@ -36,6 +37,10 @@ def show(comparison: Comparison) -> RenderableType:
     parts += [Text(f"warning     {warning}") for warning in comparison.warnings]
     parts += [Text(f"verdict     {sentence}", style="bold") for sentence in comparison.sentences]
     return Group(*parts)
+
+
+def _unit(comparison: Comparison) -> str:
+    return UNITS[comparison.condition.results[0].objective]
 
 
 def _ranking(standings: Sequence[Standing]) -> Table:

@@ -1,0 +1,162 @@
+"""Losses in nats, computed in float32."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from actlab.models import Model, Readout
+
+# Most logits held at once, 67 MB in float32. Fewer save little beside what the rest of a step holds, and every chunk
+# pays for adding up a gradient as large as the output matrix.
+MOST_LOGITS = 16 * 2**20
+
+
+class Examples(NamedTuple):
+    """Rows of tokens and what should be predicted at K places of each; N stands for further axes in front."""
+
+    tokens: Int[Array, "*N B L"]
+    targets: Int[Array, "*N B K"]
+    weights: Float[Array, "*N B K"]  # of the targets' losses
+    places: Int[Array, "*N B K"] | None = None  # None: at every place, K = L
+    real: Bool[Array, "*N B L"] | None = None  # what is not padding; None: everything
+    segments: Int[Array, "*N B L"] | None = None
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """What the model is given beside parameters."""
+        return {
+            "tokens_BL": self.tokens,
+            "segments_BL": self.segments,
+            "real_BL": self.real,
+            "places_BK": self.places,
+        }
+
+    @property
+    def counted(self) -> Float[Array, "*N B L"] | Float[np.ndarray, "*N B L"]:
+        """Tokens that count where hidden units are measured: the real ones, or those with a target that counts."""
+        return self.weights if self.real is None else self.real.astype(self.weights.dtype)
+
+
+def loss(model: Model, params: Any, examples: Examples, key: PRNGKeyArray | None = None) -> Float[Array, ""]:
+    """Sum over all targets of weight times loss, in nats; many logits are computed in chunks and never all held.
+
+    `key` is that of activations that are drawn in training.
+    """
+    x_BKD, readout, _ = model.hidden(params, **examples.inputs, key=key)
+    n_rows, n_places = examples.targets.shape
+    n_chunks = chunks(n_rows, n_places, readout.kernel_DV.shape[1])
+    if n_chunks == 1:
+        return weighted_sum(x_BKD, readout, examples.targets, examples.weights)
+    return chunked_sum(n_chunks, x_BKD, readout, examples.targets, examples.weights)
+
+
+def hits(model: Model, params: Any, examples: Examples) -> Float[Array, ""]:
+    """Sum over all targets of the weights of those that the model finds likeliest."""
+    x_BKD, readout, _ = model.hidden(params, **examples.inputs)
+    n_rows, n_places = examples.targets.shape
+    n_chunks = chunks(n_rows, n_places, readout.kernel_DV.shape[1])
+
+    def of_chunk(chunk: Any) -> Array:
+        x_BKD, targets_BK, weights_BK = chunk
+        likeliest_T = readout.logits(x_BKD.reshape(-1, x_BKD.shape[-1])).argmax(axis=-1)
+        return ((likeliest_T == targets_BK.reshape(-1)) * weights_BK.reshape(-1)).sum()
+
+    return jax.lax.map(of_chunk, _cut(n_chunks, (x_BKD, examples.targets, examples.weights))).sum()
+
+
+def chunks(n_rows: int, length: int, vocab_size: int) -> int:
+    """Into how many chunks the positions are cut: as few as MOST_LOGITS allows, of equal length where that is near."""
+    least = min(length, -(-n_rows * length * vocab_size // MOST_LOGITS))
+    return next((n for n in range(least, 2 * least) if length % n == 0), least)
+
+
+def weighted_sum(
+    x_BLD: Float[Array, "B L D"], readout: Readout, targets_BL: Int[Array, "B L"], weights_BL: Float[Array, "B L"]
+) -> Float[Array, ""]:
+    """sum(weights * cross_entropy(logits of x, targets))."""
+    logits_TV = readout.logits(x_BLD.reshape(-1, x_BLD.shape[-1]))
+    return (cross_entropy(logits_TV, targets_BL.reshape(-1)) * weights_BL.reshape(-1)).sum()
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def chunked_sum(
+    n_chunks: int,
+    x_BLD: Float[Array, "B L D"],
+    readout: Readout,
+    targets_BL: Int[Array, "B L"],
+    weights_BL: Float[Array, "B L"],
+) -> Float[Array, ""]:
+    """weighted_sum, a chunk of positions at a time.
+
+    The gradient is taken chunk by chunk in the forward pass, while the chunk's logits are there, and only scaled in
+    the backward pass: nothing is computed twice.
+    """
+    chunks = _cut(n_chunks, (x_BLD, targets_BL, weights_BL))
+    return jax.lax.map(lambda chunk: weighted_sum(chunk[0], readout, *chunk[1:]), chunks).sum()
+
+
+def _chunked_forward(n_chunks: int, x_BLD: Array, readout: Readout, targets_BL: Array, weights_BL: Array) -> Any:
+    def add(total: Any, chunk: Any) -> Any:
+        x, targets, weights = chunk
+        of_chunk = jax.value_and_grad(weighted_sum, (0, 1, 3))(x, readout, targets, weights)
+        loss, (dx, dreadout, dweights) = of_chunk
+        return jax.tree.map(jnp.add, total, (loss, dreadout)), (dx, dweights)
+
+    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.float32), readout)
+    chunks = _cut(n_chunks, (x_BLD, targets_BL, weights_BL))
+    (loss, dreadout), pieces = jax.lax.scan(add, (jnp.float32(0), zeros), chunks)
+    dreadout = jax.tree.map(lambda total, leaf: total.astype(leaf.dtype), dreadout, readout)
+    return loss, (dreadout, *(_join(piece, x_BLD.shape[1]) for piece in pieces))
+
+
+def _chunked_backward(n_chunks: int, gradients: Any, dloss: Array) -> Any:
+    scale = lambda leaf: (leaf * dloss).astype(leaf.dtype)  # noqa: E731
+    dreadout, dx_BLD, dweights_BL = jax.tree.map(scale, gradients)
+    return dx_BLD, dreadout, None, dweights_BL
+
+
+chunked_sum.defvjp(_chunked_forward, _chunked_backward)
+
+
+def _cut(n_chunks: int, arrays_BL: Any) -> Any:
+    """Chunks [n, B, L/n, ...], zeros after the end; of positions, not rows, which may lie on different devices."""
+
+    def cut(array: Array) -> Array:
+        n_rows, length = array.shape[:2]
+        size = -(-length // n_chunks)
+        padded = jnp.pad(array, [(0, 0), (0, size * n_chunks - length)] + [(0, 0)] * (array.ndim - 2))
+        return jnp.moveaxis(padded.reshape(n_rows, n_chunks, size, *array.shape[2:]), 1, 0)
+
+    return jax.tree.map(cut, arrays_BL)
+
+
+def _join(chunks: Array, length: int) -> Array:
+    """The inverse of _cut for one array."""
+    joined = jnp.moveaxis(chunks, 0, 1)
+    return joined.reshape(joined.shape[0], -1, *joined.shape[3:])[:, :length]
+
+
+@jax.custom_vjp
+def cross_entropy(logits: Float[Array, "*S V"], targets: Int[Array, "*S"]) -> Float[Array, "*S"]:
+    """-log softmax(logits)[target], in nats per token."""
+    return _cross_entropy_forward(logits, targets)[0]
+
+
+def _cross_entropy_forward(logits: Array, targets: Array) -> tuple[Array, Any]:
+    chosen = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    total = jax.nn.logsumexp(logits, axis=-1)
+    return total - chosen, (logits, targets, total)
+
+
+def _cross_entropy_backward(saved: Any, dloss: Array) -> Any:
+    # One pass over the logits; autodiff would scatter the target's part into an array of zeros as large.
+    logits, targets, total = saved
+    is_target = jax.lax.broadcasted_iota(targets.dtype, logits.shape, logits.ndim - 1) == targets[..., None]
+    return (jnp.exp(logits - total[..., None]) - is_target) * dloss[..., None], None
+
+
+cross_entropy.defvjp(_cross_entropy_forward, _cross_entropy_backward)

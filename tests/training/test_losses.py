@@ -1,0 +1,142 @@
+"""The loss against a plain float64 computation."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actlab import models
+from actlab.config import replace
+from actlab.models import Readout
+from actlab.training import losses
+from actlab.training import step as steps
+from actlab.training.losses import chunked_sum, cross_entropy, weighted_sum
+from actlab.training.objectives import NEXT_TOKEN
+
+
+@given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.1, 1.0, 30.0]))
+@settings(max_examples=20, deadline=None)
+def test_cross_entropy_is_minus_log_softmax(seed, scale):
+    rng = np.random.default_rng(seed)
+    logits, targets = rng.normal(size=(2, 3, 5)) * scale, rng.integers(0, 5, (2, 3))
+    shifted = logits - logits.max(-1, keepdims=True)
+    log_softmax = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    expected = -np.take_along_axis(log_softmax, targets[..., None], -1)[..., 0]
+    np.testing.assert_allclose(
+        cross_entropy(jnp.array(logits, jnp.float32), jnp.array(targets)), expected, rtol=1e-4, atol=1e-5
+    )
+
+
+def test_huge_logits_give_finite_losses_and_gradients():
+    logits = jnp.array([[[1e4, -1e4, 0.0]]])
+    loss, slope = jax.value_and_grad(lambda x: cross_entropy(x, jnp.array([[1]])).sum())(logits)
+    assert loss == 2e4
+    np.testing.assert_allclose(slope, [[[1.0, -1.0, 0.0]]])
+
+
+def test_the_gradient_is_softmax_less_the_target():
+    rng = np.random.default_rng(0)
+    logits, targets, weights = rng.normal(size=(6, 5)) * 3, rng.integers(0, 5, 6), rng.normal(size=6)
+    ours = jax.grad(lambda x: (cross_entropy(x, jnp.array(targets)) * jnp.float32(weights)).sum())(jnp.float32(logits))
+    softmax = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    np.testing.assert_allclose(ours, (softmax - np.eye(5)[targets]) * weights[:, None], rtol=1e-5, atol=1e-6)
+
+
+def inputs(dtype=jnp.float32, bias=True, length=8):
+    keys = jax.random.split(jax.random.key(0), 4)
+    x, kernel = jax.random.normal(keys[0], (3, length, 6)), jax.random.normal(keys[1], (6, 11))
+    readout = Readout(kernel.astype(dtype), jnp.linspace(-1, 1, 11) if bias else None)
+    weights = jax.random.normal(keys[2], (3, length))
+    return x.astype(dtype), readout, jax.random.randint(keys[3], (3, length), 0, 11), weights
+
+
+def both(n_chunks, arguments):
+    """Value and gradients of the whole and of the chunked sum, times 3 so that the cotangent is not 1."""
+    whole = jax.value_and_grad(lambda *a: 3 * weighted_sum(*a), (0, 1, 3))(*arguments)
+    chunked = jax.value_and_grad(lambda *a: 3 * chunked_sum(n_chunks, *a), (0, 1, 3))(*arguments)
+    return whole, chunked
+
+
+@pytest.mark.parametrize("n_chunks", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("bias", [True, False])
+def test_chunks_change_neither_the_sum_nor_its_gradients(n_chunks, bias):
+    whole, chunked = both(n_chunks, inputs(bias=bias))
+    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=2e-5, atol=2e-5), chunked, whole)
+    primal = chunked_sum(n_chunks, *inputs(bias=bias))
+    np.testing.assert_allclose(primal, weighted_sum(*inputs(bias=bias)), rtol=1e-4, atol=1e-5)
+
+
+def test_chunks_in_bfloat16_keep_dtypes_and_add_up_in_float32():
+    whole, chunked = both(4, inputs(jnp.bfloat16))
+    dtypes = lambda tree: [leaf.dtype for leaf in jax.tree.leaves(tree)]  # noqa: E731
+    assert dtypes(chunked) == dtypes(whole)
+    assert chunked[0].dtype == jnp.float32 and chunked[1][0].dtype == jnp.bfloat16
+    close = lambda a, b: np.testing.assert_allclose(np.float32(a), np.float32(b), rtol=0.03, atol=0.03)  # noqa: E731
+    jax.tree.map(close, chunked, whole)
+
+
+@pytest.mark.parametrize("over", [jax.vmap, lambda f: functools.partial(jax.lax.map, lambda lane: f(*lane))])
+def test_chunks_work_in_lanes(over):
+    x, readout, targets, weights = inputs()
+    lanes = jnp.stack([x, 2 * x])
+    slope = jax.grad(lambda x: chunked_sum(4, x, readout, targets, weights))
+    ours = over(slope)(lanes) if over is jax.vmap else over(slope)((lanes,))
+    for lane in range(2):
+        np.testing.assert_allclose(ours[lane], slope(lanes[lane]), rtol=1e-5, atol=1e-5)
+
+
+def test_a_hessian_vector_product_goes_through_chunks():
+    x, readout, targets, weights = inputs()
+    product = lambda f: jax.jvp(jax.grad(f), (x,), (jnp.cos(x),))[1]  # noqa: E731
+    whole = product(lambda x: weighted_sum(x, readout, targets, weights))
+    chunked = product(lambda x: chunked_sum(4, x, readout, targets, weights))
+    np.testing.assert_allclose(chunked, whole, rtol=1e-4, atol=1e-5)
+    assert np.abs(whole).max() > 0.1
+
+
+def test_few_logits_are_whole_and_many_are_cut_into_equal_chunks():
+    assert losses.chunks(16, 128, 256) == 1
+    assert losses.chunks(64, 128, 50_304) == 32
+    assert losses.chunks(64, 150, 50_304) == 30, "not 29, which would be uneven"
+    assert losses.chunks(64, 127, 50_304) == 25, "a prime length is cut unevenly"
+    assert losses.chunks(4096, 2, 50_304) == 2, "never finer than a position"
+
+
+@pytest.mark.parametrize("changes", [{}, {"model.tie_embeddings": False, "model.use_bias": True}])
+def test_training_and_evaluation_are_the_same_in_chunks(tiny, monkeypatch, changes):
+    config = replace(tiny, **changes)
+    model = models.build(config.model)
+    params = jax.tree.map(lambda a: 10 * a, model.init(jax.random.key(0)))
+    windows = jax.random.randint(jax.random.key(5), (4, 9), 0, 24)
+    weights = jnp.ones((4, 8)).at[1, 3:].set(0.0)
+
+    def outcome():
+        def both(p):
+            sums = steps.eval_step(model, p, NEXT_TOKEN.scored(windows, weights), counts_hits=True)
+            return sums.loss, sums.hits
+
+        return jax.value_and_grad(both, has_aux=True)(params)
+
+    whole = outcome()
+    monkeypatch.setattr(losses, "MOST_LOGITS", 4 * 24 * 2)
+    assert losses.chunks(4, 8, 24) == 4
+    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5), outcome(), whole)
+
+
+def test_no_array_of_a_chunked_step_has_all_logits(tiny, monkeypatch):
+    model = models.build(replace(tiny, **{"model.vocab_size": 1000}).model)
+    params = jax.eval_shape(model.init, jax.random.key(0))
+    windows, weights = jax.ShapeDtypeStruct((32, 9), jnp.int32), jax.ShapeDtypeStruct((32, 8), jnp.float32)
+
+    def size():
+        step = jax.grad(lambda p, w, v: losses.loss(model, p, NEXT_TOKEN.scored(w, v)))
+        return jax.jit(step).lower(params, windows, weights).compile().memory_analysis().temp_size_in_bytes
+
+    whole = size()
+    monkeypatch.setattr(losses, "MOST_LOGITS", 32 * 1000)
+    logits = 32 * 8 * 1000 * 4
+    assert whole - size() > logits / 2
