@@ -71,7 +71,7 @@ def test_steps_beyond_n_steps_are_not_taken(tiny):
     assert state.step.tolist() == [2]
 
 
-@pytest.mark.parametrize("over", ["map", "vmap"])
+@pytest.mark.parametrize("over", ["map", pytest.param("vmap", marks=pytest.mark.slow)])
 def test_a_diverging_lane_is_frozen_and_changes_no_bit_of_the_others(tiny, over):
     calm, _ = trained(tiny, (LANES[0], LANES[1]), over=over)
     mixed, losses = trained(tiny, (LANES[0], Lane(1, 1e30, 0.1)), over=over)
@@ -116,7 +116,7 @@ def test_what_is_not_probed_costs_training_nothing(tiny):
     assert off.memory_analysis().temp_size_in_bytes == on.memory_analysis().temp_size_in_bytes
 
 
-@pytest.mark.parametrize("over", ["map", "vmap"])
+@pytest.mark.parametrize("over", ["map", pytest.param("vmap", marks=pytest.mark.slow)])
 def test_probes_of_each_lane_are_those_of_the_solo_run(tiny, over):
     windows, weights = windows_of(LANES[:1], 2)[0], np.ones((2, 4, 8), np.float32)
 

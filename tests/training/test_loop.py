@@ -47,7 +47,7 @@ def rows(path):
     return [{key: value for key, value in row.items() if key not in TIME_FIELDS} for row in workdir.metrics()]
 
 
-@pytest.mark.parametrize("stops", [(1,), (2, 1, 1), (4,), (0, 0, 3)])
+@pytest.mark.parametrize("stops", [(2, 1, 1), (0, 0, 3)])
 def test_stopped_and_resumed_is_never_stopped_to_the_bit(tmp_path, tiny, stops):
     whole, _, _ = session(tmp_path / "whole", tiny)
     for stop_after in stops:
@@ -133,7 +133,7 @@ def test_every_step_and_every_dead_unit_is_kept(probed):
     assert censuses.dead_PLF[:, 1].mean(axis=1).tolist() == shares
 
 
-@pytest.mark.parametrize("stops", [(2, 1, 1), (0, 4)])
+@pytest.mark.parametrize("stops", [(0, 2, 1)])
 def test_probes_of_a_stopped_run_are_those_of_one_never_stopped(tmp_path, probed, stops):
     config, whole, state = probed
     for stop_after in stops:

@@ -184,7 +184,7 @@ def test_one_batch_can_be_learned_by_heart(tiny, changes):
 LANES = (Lane(1, 1e-3, 0.1), Lane(2, 1e-2, 0.0), Lane(1, 3e-3, 0.1))
 
 
-@pytest.mark.parametrize("over", ["map", "vmap"])
+@pytest.mark.parametrize("over", ["map", pytest.param("vmap", marks=pytest.mark.slow)])
 def test_each_lane_is_the_solo_run_with_masks_of_its_own_seed(tiny, over):
     config, model, objective = encoder(tiny, **{"devices.lanes_by": over, "model.n_layers": 1})
     rows = np.stack([rows_of(4, 8, seed) for seed in range(3)])
