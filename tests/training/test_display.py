@@ -10,6 +10,7 @@ from actlab import models
 from actlab.training import display as displays
 from actlab.training.live_table import left
 from actlab.training.loop import Feed
+from actlab.training.objectives import NextToken
 from actlab.training.setting import Setting
 from actlab.training.traces import Steps
 from actlab.training.watcher import Past
@@ -20,8 +21,11 @@ NOTHING = Past((), (), [Steps(np.zeros(0, np.float32), np.zeros(0, np.float32))]
 
 def setting(tiny, names=NAMES, floor=None):
     windows = np.zeros((1, 4, 9), np.int32)
-    feed = Feed(lambda seed, step, rows: windows[0], (1,) * len(names), windows, np.ones((1, 4, 8), np.float32))
-    return Setting(names, (tiny,) * len(names), models.build(tiny.model), models.Costs(1, 1, 1000, 0.0), feed, floor)
+    objective = NextToken()
+    validation = objective.scored(windows, np.ones((1, 4, 8), np.float32))
+    feed = Feed(lambda seed, step, rows: windows[0], (1,) * len(names), validation)
+    model, costs = models.build(tiny.model), models.Costs(1, 1, 1000, 0.0)
+    return Setting(names, (tiny,) * len(names), model, objective, costs, feed, floor, unigram=None)
 
 
 def taken(*losses):
