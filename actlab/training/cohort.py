@@ -115,9 +115,14 @@ class Cohort:
 
     def evaluate(self, state: steps.TrainState, validation: Examples) -> Scores:
         """Of each lane over batches [N, B] of weighted targets; summed in float64."""
-        sums = jax.device_get(self._evaluate(state.params, jax.device_put(validation, layout.validation(self.mesh))))
+        on_device = jax.device_put(validation, layout.validation(self.mesh))
+        loss_RN, hits_RN = jax.device_get(self._evaluate(state.params, on_device))
         total = validation.weights.sum(dtype=np.float64)
-        return Scores(*(None if part is None else np.asarray(part, np.float64).sum(axis=1) / total for part in sums))
+
+        def mean(sums_RN: Any) -> Float[np.ndarray, "R"]:
+            return np.asarray(sums_RN, np.float64).sum(axis=1) / total
+
+        return Scores(mean(loss_RN), None if hits_RN is None else mean(hits_RN))
 
     def probe(self, state: steps.TrainState, batch: Examples) -> dict[str, Float[np.ndarray, "R"]]:
         """Activity and gradients of each lane on one batch; see probing.probe_step."""

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -66,7 +66,9 @@ class NextToken:
 
     def scored(self, rows: Windows, weights: Weights) -> Examples:
         """Examples of windows and the weight of each target."""
-        return Examples(rows[..., :-1], rows[..., 1:], weights)
+        inputs: Any = rows[..., :-1]  # an array of the host or of a device
+        targets: Any = rows[..., 1:]
+        return Examples(inputs, targets, cast(Any, weights))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -45,7 +45,7 @@ def probe_step(
     gradient = jax.value_and_grad(objective, argnums=(0, 1), has_aux=True)
     (loss, hidden), (grads, slopes) = gradient(state.params, (zeros_TF,) * spec.n_layers)
     _, updates, _ = update(config, hyper, state, grads)
-    weights_T = examples.counted.reshape(-1)
+    weights_T = jnp.asarray(examples.counted).reshape(-1)
     layers = []
     for index, (units, dz_TF) in enumerate(zip(hidden, slopes, strict=True)):
         down_FD = state.params[f"block_{index}"]["feed_forward"]["down"]["kernel"]
@@ -105,5 +105,5 @@ def census(model: Model, params: Any, examples: Examples) -> Bool[Array, "layers
 
 def _fired(model: Model, params: Any, examples: Examples) -> Array:
     _, hidden = model.apply(params, **examples.inputs)
-    activation, weights_T = activations.get(model.spec.activation), examples.counted.reshape(-1)
+    activation, weights_T = activations.get(model.spec.activation), jnp.asarray(examples.counted).reshape(-1)
     return jnp.stack([activity.fires(activation, units.theta, units.z_TF, weights_T) for units in hidden])
