@@ -14,7 +14,15 @@ from actlab.errors import UserError, suggestion
 Axis = tuple[str, tuple[Any, ...]]
 Entries = Mapping[str, dataclasses.Field[Any]]
 # The runs of a sweep read the same text, so that their losses can be compared; where it lies is no axis.
-SHARED = ("data.name", "data.dir", "data.tokenizer", "data.packing", "data.mask_fraction", "data.n_stories")
+SHARED = (
+    "data.name",
+    "data.dir",
+    "data.tokenizer",
+    "data.packing",
+    "data.mask_fraction",
+    "data.n_stories",
+    "finetune.task",
+)
 
 
 def paths(key: str) -> tuple[str, ...]:

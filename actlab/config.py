@@ -6,6 +6,7 @@ A ConfigDict is what configs/ and the command line edit; a frozen Config is what
 import dataclasses
 import hashlib
 import json
+import keyword
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
@@ -91,6 +92,34 @@ class DataConfig:
     n_stories: int = field(100_000, "training stories drawn when the data is story_grammar", unit="stories", low=1)
 
 
+CLASSES = {"wish": 2, "ending": 2, "sst2": 2}  # of each task
+
+
+@dataclasses.dataclass(frozen=True)
+class SwapConfig:
+    """Another activation in the feed-forward of the first blocks of a trained model."""
+
+    from_: str = field("", "what is replaced, config.model.activation")
+    to: str = field("", "what takes its place; both are plain and elementwise and train no scalars")
+    blocks: int = field(0, "in how many blocks, from the input on; those that have it already stay", low=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuneConfig:
+    """Training on from a trained model, on the same objective or on a task with labels."""
+
+    task: Literal["", "wish", "ending", "sst2"] = field(
+        "", "classes to tell: does the wish of a story come true, is its ending happy, SST-2's sentiment; '' is none"
+    )
+    from_checkpoint: str = field(
+        "", "workdir, with :RUN after it for one of a sweep, or Hugging Face directory; '' draws all from the seed"
+    )
+    swap: SwapConfig = SwapConfig()
+    fold: bool = field(
+        False, "a swap's mean change of the hidden units goes, through the next product, into its bias: the mean stays"
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
     """How long, how often."""
@@ -149,6 +178,7 @@ class Config:
     model: ModelConfig = ModelConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     data: DataConfig = DataConfig()
+    finetune: FinetuneConfig = FinetuneConfig()
     train: TrainConfig = TrainConfig()
     devices: DevicesConfig = DevicesConfig()
     log: LogConfig = LogConfig()
@@ -170,9 +200,9 @@ def fields(schema: type = Config, prefix: str = "") -> Iterator[tuple[str, datac
     """All leaf fields with their dotted paths, in the order of the schema."""
     for entry in dataclasses.fields(schema):
         if dataclasses.is_dataclass(entry.type):
-            yield from fields(typing.cast(type, entry.type), f"{prefix}{entry.name}.")
+            yield from fields(typing.cast(type, entry.type), f"{prefix}{_key(entry)}.")
         else:
-            yield prefix + entry.name, entry
+            yield prefix + _key(entry), entry
 
 
 def default() -> config_dict.ConfigDict:
@@ -207,7 +237,7 @@ def replace(config: Config, **changes: Any) -> Config:
     Raises:
         UserError: as from_mapping.
     """
-    values = dataclasses.asdict(config)
+    values = _nested(config)
     for path, value in changes.items():
         require_path(path)
         *parents, leaf = path.split(".")
@@ -227,7 +257,7 @@ def require_path(path: str) -> None:
 
 def to_json(config: Config) -> str:
     """Every field, resolved, as indented JSON."""
-    return json.dumps({**dataclasses.asdict(config), "sweep": dict(config.sweep)}, indent=2) + "\n"
+    return json.dumps({**_nested(config), "sweep": dict(config.sweep)}, indent=2) + "\n"
 
 
 def from_json(text: str) -> Config:
@@ -242,7 +272,7 @@ def from_json(text: str) -> Config:
         raise UserError(f"config.json is not JSON ({error}): restore the file or take another workdir.") from error
     if not isinstance(values, Mapping):
         raise UserError("config.json must be an object of fields: restore the file or take another workdir.")
-    defaults = {**dataclasses.asdict(Config()), "sweep": {}}
+    defaults = {**_nested(Config()), "sweep": {}}
     later = {name: default for name, default in defaults.items() if name in values or name not in OLDEST}
     return from_mapping(_completed(later, values))
 
@@ -277,49 +307,62 @@ def first_difference(ours: Config, theirs: Config) -> str | None:
 
 def _get(config: Any, path: str) -> Any:
     for name in path.split("."):
-        config = getattr(config, name)
+        config = getattr(config, f"{name}_" if keyword.iskeyword(name) else name)
     return config
 
 
+def _key(entry: dataclasses.Field[Any]) -> str:
+    """A field's name for the user: from_ is `from`, a word that Python keeps for itself."""
+    return entry.name.removesuffix("_")
+
+
+def _nested(node: Any) -> dict[str, Any]:
+    values = {_key(entry): getattr(node, entry.name) for entry in dataclasses.fields(node)}
+    return {key: _nested(value) if dataclasses.is_dataclass(value) else value for key, value in values.items()}
+
+
 def _to_config_dict(node: Any) -> config_dict.ConfigDict:
-    result = config_dict.ConfigDict(convert_dict=False)  # a sweep's fields have dots, which a ConfigDict refuses
+    # A sweep's fields have dots, which a ConfigDict refuses; finetune.swap may be set to a dictionary.
+    result = config_dict.ConfigDict(convert_dict=not isinstance(node, Config))
     for entry in dataclasses.fields(node):
         value = getattr(node, entry.name)
         if dataclasses.is_dataclass(value):
-            result[entry.name] = _to_config_dict(value)
+            result[_key(entry)] = _to_config_dict(value)
         elif entry.name == "sweep":
             result[entry.name] = dict(value)
         elif value is None:
             # A plain None could not be overridden from the command line.
-            result[entry.name] = config_dict.placeholder(checks.types_of(entry)[0])
+            result[_key(entry)] = config_dict.placeholder(checks.types_of(entry)[0])
         else:
-            result[entry.name] = value
+            result[_key(entry)] = value
     return result
 
 
 def _build(schema: type, values: Mapping[str, Any], prefix: str) -> Any:
-    names = [entry.name for entry in dataclasses.fields(schema)]
+    names = [_key(entry) for entry in dataclasses.fields(schema)]
     for name in values:
         if name not in names:
             raise UserError(f"config.{prefix}{name} is no field: {suggestion(name, names)}")
     built = {}
     for entry in dataclasses.fields(schema):
-        if entry.name not in values:
-            raise UserError(f"config.{prefix}{entry.name} is missing: add it, for example {entry.default!r}.")
-        value = values[entry.name]
+        key = _key(entry)
+        if key not in values:
+            raise UserError(f"config.{prefix}{key} is missing: add it, for example {entry.default!r}.")
+        value = values[key]
         if dataclasses.is_dataclass(entry.type):
             if not isinstance(value, Mapping):
-                raise UserError(f"config.{prefix}{entry.name}={value!r} must hold fields, not a single value.")
-            built[entry.name] = _build(typing.cast(type, entry.type), value, f"{prefix}{entry.name}.")
+                raise UserError(f"config.{prefix}{key}={value!r} must hold fields, not a single value.")
+            built[entry.name] = _build(typing.cast(type, entry.type), value, f"{prefix}{key}.")
         elif entry.name == "sweep":
             built[entry.name] = axes.parse(value, {path: known for path, known in fields() if path != "sweep"})
         else:
-            built[entry.name] = checks.checked(entry, value, f"config.{prefix}{entry.name}")
+            built[entry.name] = checks.checked(entry, value, f"config.{prefix}{key}")
     return schema(**built)
 
 
 def _check_relations(config: Config) -> None:
     model, train, optimizer = config.model, config.train, config.optimizer
+    _check_finetuning(config)
     if model.d_model % model.n_heads:
         raise UserError(
             f"config.model.d_model={model.d_model} is not divisible by config.model.n_heads={model.n_heads}: "
@@ -364,4 +407,44 @@ def _check_relations(config: Config) -> None:
         raise UserError(
             f"config.optimizer.warmup_steps={optimizer.warmup_steps} is longer than the run of "
             f"config.train.n_steps={train.n_steps}: shorten the warmup."
+        )
+
+
+def _check_finetuning(config: Config) -> None:
+    model, finetune, swap = config.model, config.finetune, config.finetune.swap
+    classes = CLASSES.get(finetune.task)
+    if classes is not None and model.n_classes != classes:
+        raise UserError(
+            f"config.finetune.task={finetune.task!r} has {classes} classes, but config.model.n_classes="
+            f"{model.n_classes}: set it to {classes}, with config.model.kind='encoder'."
+        )
+    if swap.from_ and swap.from_ != model.activation:
+        raise UserError(
+            f"config.finetune.swap.from={swap.from_!r} is not the model's activation, "
+            f"config.model.activation={model.activation!r}: make them the same."
+        )
+    if swap.blocks > model.n_layers:
+        raise UserError(
+            f"config.finetune.swap.blocks={swap.blocks} is more than config.model.n_layers={model.n_layers}: "
+            "replace the activation in as many at most."
+        )
+    if swap.blocks and not (swap.from_ and swap.to and finetune.from_checkpoint):
+        raise UserError(
+            f"config.finetune.swap.blocks={swap.blocks} needs config.finetune.swap.from, config.finetune.swap.to and "
+            "the trained model, config.finetune.from_checkpoint: set all three."
+        )
+    if finetune.task and config.data.corruption != "none":
+        raise UserError(
+            f"config.data.corruption={config.data.corruption!r} leaves no document for config.finetune.task="
+            f"{finetune.task!r} to tell: set corruption='none'."
+        )
+    if finetune.fold and model.activation_norm != "none":
+        raise UserError(
+            f"config.finetune.fold=True keeps no mean through config.model.activation_norm={model.activation_norm!r}: "
+            "take a model without, or fold=False."
+        )
+    if finetune.fold and not model.use_bias:
+        raise UserError(
+            "config.finetune.fold=True needs a bias to fold the mean into, but config.model.use_bias=False: "
+            "take a model with biases, or fold=False."
         )

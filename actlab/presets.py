@@ -112,6 +112,43 @@ def bert(preset: str, overrides: Mapping[str, Any]) -> config_dict.ConfigDict:
     return _overridden({name: {**_BERT, **size} for name, size in _ENCODERS.items()}, preset, overrides)
 
 
+# Devlin et al. 2018, section A.3; the rate grows as the model shrinks.
+_FINETUNED = {
+    "optimizer.learning_rate": 5e-5,
+    "optimizer.warmup_steps": 600,
+    "optimizer.clip_norm": 1.0,
+    "data.packing": "padded",
+    "data.batch_size": 32,
+    "model.n_classes": 2,
+    "train.n_steps": 6000,
+    "train.eval_every": 500,
+    "train.checkpoint_every": 500,
+    "train.probe_every": 500,
+    "train.census_every": 6000,
+}
+_FINETUNED_SMALL = {
+    "optimizer.learning_rate": 3e-4,
+    "optimizer.warmup_steps": 40,
+    "data.batch_size": 16,
+    "data.n_stories": 6_400,
+    "train.n_steps": 400,
+    "train.eval_every": 100,
+    "train.eval_tokens": 2**15,
+    "train.checkpoint_every": 100,
+    "train.probe_every": 200,
+    "train.census_every": 400,
+}
+
+
+def finetuned(preset: str, overrides: Mapping[str, Any]) -> config_dict.ConfigDict:
+    """An encoder of `bert` with two classes, from the checkpoint that the config names."""
+    sizes = {
+        name: {**_BERT, **size, **_FINETUNED, **(_FINETUNED_SMALL if name == "small" else {})}
+        for name, size in _ENCODERS.items()
+    }
+    return _overridden(sizes, preset, overrides)
+
+
 def _overridden(
     sizes: Mapping[str, Mapping[str, Any]], preset: str, overrides: Mapping[str, Any]
 ) -> config_dict.ConfigDict:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actlab import config as config_lib
-from actlab.config import Config, replace
+from actlab.config import Config, SwapConfig, replace
 from actlab.errors import UserError
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -47,13 +47,13 @@ CONFIGS = sorted([*ROOT.glob("configs/*.py"), *ROOT.glob("experiments/*/study.py
 def test_what_cannot_be_is_refused_in_one_sentence_that_names_it(change, words):
     with pytest.raises(UserError) as caught:
         if "data" in change:
-            config_lib.from_mapping({**dataclasses.asdict(Config()), **change})
+            config_lib.from_mapping({**json.loads(config_lib.to_json(Config())), **change})
         replace(Config(), **change)
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_missing_field_is_named():
-    values = dataclasses.asdict(Config())
+    values = json.loads(config_lib.to_json(Config()))
     del values["optimizer"]["b2"]
     with pytest.raises(UserError, match=r"config\.optimizer\.b2 is missing"):
         config_lib.from_mapping(values)
@@ -78,7 +78,7 @@ def test_a_workdir_of_an_earlier_version_has_the_defaults_of_what_came_later():
 def test_every_field_has_a_reason_and_its_default_is_valid():
     for path, field in config_lib.fields():
         assert field.metadata["why"], path
-    assert config_lib.from_mapping(dataclasses.asdict(Config())) == Config()
+    assert config_lib.from_json(config_lib.to_json(Config())) == Config()
 
 
 def test_the_bridge_gives_the_defaults_and_lets_none_be_overridden():
@@ -123,20 +123,24 @@ def _another(path, value, field):
     choices = [choice for choice in typing.get_args(field.type) if choice != value]
     if path == "sweep":
         return (("seed", (1, 2)),)
-    return choices[0] if typing.get_origin(field.type) is typing.Literal and choices else value and value + "2"
+    return choices[0] if typing.get_origin(field.type) is typing.Literal and choices else value + "2"
 
 
 def _forced(base, path, value):
     """A copy with one field changed and nothing validated."""
-    parent, _, leaf = path.rpartition(".")
-    if not parent:
-        return dataclasses.replace(base, **{leaf: value})
-    return dataclasses.replace(base, **{parent: dataclasses.replace(getattr(base, parent), **{leaf: value})})
+    first, _, rest = path.partition(".")
+    if rest:
+        return dataclasses.replace(base, **{first: _forced(getattr(base, first), rest, value)})
+    return dataclasses.replace(base, **{"from_" if first == "from" else first: value})
 
 
 ENCODERS = (None, "small", "tiny", "mini", "bert_small", "base")
 DECODERS = (None, "small", "char", "paper")
-PRESETS = [(path, preset) for path in CONFIGS for preset in (ENCODERS if path.stem[:5] == "bert_" else DECODERS)]
+PRESETS = [
+    (path, preset)
+    for path in CONFIGS
+    for preset in (ENCODERS if path.stem.startswith(("bert_", "finetune_")) else DECODERS)
+]
 
 
 @pytest.mark.parametrize(("path", "preset"), PRESETS, ids=lambda part: getattr(part, "stem", part))
@@ -149,6 +153,10 @@ def test_every_config_file_is_valid_says_what_it_expects_and_only_overrides(path
     for word in ("Question:", "Command:", "Expected time:", "Expected loss:"):
         assert word in namespace["__doc__"], f"{path} does not state its {word}"
     assert (config.seed, config.train.dtype) == (1337, "float32")
+    if path.stem.startswith("finetune_"):
+        assert (config.model.n_classes, config.finetune.task) == (2, path.stem.removeprefix("finetune_"))
+        assert config.finetune.from_checkpoint.startswith(f"runs/bert_gelu_{preset or ''}")
+        return
     if path.stem.startswith("bert_"):
         assert (config.model.kind, config.data.tokenizer) == ("encoder", "wordpiece")
         assert config.model.activation == path.stem.removeprefix("bert_") and config.model.head_activation == "gelu"
@@ -156,6 +164,48 @@ def test_every_config_file_is_valid_says_what_it_expects_and_only_overrides(path
     assert (config.optimizer.b1, config.optimizer.b2, config.optimizer.schedule) == (0.9, 0.95, "cosine")
     if (preset or ("small" if path.stem == "study" else "char")) != "small":
         assert config.train.n_steps == 5000 and config.model.context == 128
+
+
+def test_a_swap_may_be_set_as_a_mapping_and_its_fields_on_their_own():
+    values = config_lib.default()
+    values.finetune.swap = {"from": "gelu", "to": "relu", "blocks": 0}
+    config = config_lib.from_mapping(values.to_dict())
+    assert config.finetune.swap == SwapConfig("gelu", "relu", 0)
+    assert replace(Config(), **{"finetune.swap.from": "gelu", "finetune.swap.to": "relu"}) == config
+    assert config_lib.flat(config)["finetune.swap.from"] == "gelu"
+    assert json.loads(config_lib.to_json(config))["finetune"]["swap"] == {"from": "gelu", "to": "relu", "blocks": 0}
+
+
+SWAP = {"finetune.swap.from": "gelu", "finetune.swap.to": "relu", "finetune.from_checkpoint": "runs/x"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"finetune.task": "wishes"}, "did you mean 'wish'"),
+        ({"finetune.task": "wish"}, "has 2 classes, but config.model.n_classes=0: set it to 2"),
+        ({**SWAP, "finetune.swap.blocks": 7}, "blocks=7 is more than config.model.n_layers=6"),
+        ({**SWAP, "finetune.swap.blocks": -1}, "the least it takes is 0"),
+        (
+            {**SWAP, "finetune.swap.from": "silu"},
+            "from='silu' is not the model's activation, config.model.activation='gelu'",
+        ),
+        ({**SWAP, "finetune.swap.blocks": 1, "finetune.from_checkpoint": ""}, "blocks=1 needs .*from_checkpoint"),
+        ({**SWAP, "finetune.swap.blocks": 1, "finetune.swap.to": ""}, "blocks=1 needs .*swap.to"),
+        ({**SWAP, "finetune.fold": True}, "needs a bias to fold the mean into"),
+        (
+            {**SWAP, "finetune.fold": True, "model.activation_norm": "rmsnorm"},
+            "no mean through .*activation_norm='rmsnorm'",
+        ),
+        (
+            {"finetune.task": "wish", "model.kind": "encoder", "model.n_classes": 2, "data.corruption": "random"},
+            "corruption='random' leaves no document",
+        ),
+    ],
+)
+def test_a_finetuning_that_cannot_be_is_refused_by_field(changes, words):
+    with pytest.raises(UserError, match=words):
+        replace(Config(), **changes)
 
 
 def test_an_unknown_preset_is_answered_with_the_nearest():
@@ -166,5 +216,5 @@ def test_an_unknown_preset_is_answered_with_the_nearest():
 
 
 def test_a_config_file_may_hold_no_key_of_its_own():
-    groups = {"model", "optimizer", "data", "train", "devices", "log"}
+    groups = {"model", "optimizer", "data", "finetune", "train", "devices", "log"}
     assert json.loads(config_lib.to_json(Config())).keys() == {"seed", "sweep", *groups}

@@ -1,8 +1,9 @@
 """Text to batches: datasets, tokenizers, token caches and batches, with the story grammar built in."""
 
+import dataclasses
 from pathlib import Path
 
-from actlab.data import cache, datasets, gpt2, tokenizers
+from actlab.data import cache, datasets, gpt2, labels, tokenizers
 from actlab.data.cache import Split, TokenCache
 from actlab.data.sources import N_STORIES, STORY_GRAMMAR, TINY_STORIES, prepare_hint
 from actlab.errors import UserError, suggestion
@@ -10,13 +11,16 @@ from actlab.errors import UserError, suggestion
 __all__ = ["Split", "TokenCache", "open_tokens", "prepare", "resolve_name"]
 
 
-def resolve_name(name: str, directory: str | Path) -> str:
+def resolve_name(name: str, directory: str | Path, task: str = "") -> str:
     """The dataset that `data.name` means: "auto" is TinyStories where it is prepared, else the story grammar.
 
+    With a task, "auto" is the task's dataset.
+
     Raises:
-      UserError: a dataset that is not prepared, with the command that prepares it.
+      UserError: a dataset that is not prepared, with the command that prepares it, or one without the task's labels.
     """
     directory = Path(directory)
+    name = labels.dataset_of(task, name) if task else name
     if name == "auto":
         return TINY_STORIES if datasets.find(TINY_STORIES, directory) else STORY_GRAMMAR
     if name == STORY_GRAMMAR:
@@ -35,21 +39,27 @@ def open_tokens(
     n_stories: int = N_STORIES,
     context: int = 1,
     vocab_size: int | None = None,
+    task: str = "",
     progress: bool = True,
 ) -> TokenCache:
     """The token cache of a dataset, made at its first use; the story grammar is prepared too where needed.
+
+    With a `task` it has the labels of the documents.
 
     Raises:
       UserError: a dataset or tokenizer that is not prepared, damaged files, no place to write, less text than a window
         of `context` tokens and the next one, or a tokenizer of more than `vocab_size` tokens.
     """
     directory = Path(directory)
-    name = resolve_name(name, directory)
+    name = resolve_name(name, directory, task)
     _check_tokenizer(name, directory, tokenizer, n_stories)
     _check_vocabulary(tokenizer, directory, vocab_size)
     dataset, _ = datasets.prepare(name, directory, n_stories=n_stories, show=progress)
     _check_length(dataset, context)
-    return cache.ensure(dataset, tokenizer, directory, show=progress)
+    tokens = cache.ensure(dataset, tokenizer, directory, show=progress)
+    return (
+        dataclasses.replace(tokens, labels=labels.ensure(task, dataset, directory, show=progress)) if task else tokens
+    )
 
 
 def prepare(

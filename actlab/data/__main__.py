@@ -6,6 +6,8 @@
   python -m actlab.data prepare NAME --from=DIR                    any other text files
   python -m actlab.data prepare NAME --from=DIR --tokenizer=bpe:1024
   python -m actlab.data prepare gpt2 --from=DIR                    vocab.json and merges.txt of GPT-2
+  python -m actlab.data prepare sst2                               GLUE's SST-2 with its labels, by TFDS
+  python -m actlab.data prepare sst2 --from=DIR                    the same from train.tsv and dev.tsv
   python -m actlab.data list
 
 In text files a line <|endoftext|> stands after each document. Without train.txt and valid.txt all .txt files are

@@ -7,7 +7,7 @@ import functools
 import math
 
 import numpy as np
-from jaxtyping import Float32, Int32, Int64, UInt
+from jaxtyping import Float32, Int8, Int32, Int64, UInt
 
 from actlab.data.cache import Split, TokenCache
 from actlab.data.tokenizer import Specials
@@ -62,12 +62,50 @@ def validation_documents(
     return document_rows(split, specials, np.arange(_count_documents(split, n_tokens)), context)
 
 
+def labelled_rows(
+    split: Split, labels: Int8[np.ndarray, "n"], specials: Specials, documents: Int64[np.ndarray, "W"], context: int
+) -> Int32[np.ndarray, "W {context}+1"]:
+    """Each row: a document as `document_rows` has it, of one too long its end, and behind it its label."""
+    rows_WL = document_rows(split, specials, documents, context, keep_end=True)
+    return np.concatenate([rows_WL, labels[documents].astype(np.int32)[:, None]], axis=1)
+
+
+def train_labelled(
+    split: Split,
+    labels: Int8[np.ndarray, "n"],
+    specials: Specials,
+    *,
+    context: int,
+    batch_size: int,
+    seed: int,
+    step: int,
+    rows: slice = slice(None),
+) -> Int32[np.ndarray, "b {context}+1"]:
+    """As `train_documents`, with labels; see `labelled_rows`."""
+    chosen = _chosen(split.n_documents, batch_size=batch_size, seed=seed, step=step, rows=rows)
+    return labelled_rows(split, labels, specials, chosen, context)
+
+
+def validation_labelled(
+    split: Split, labels: Int8[np.ndarray, "n"], specials: Specials, *, context: int, n_tokens: int
+) -> Int32[np.ndarray, "W {context}+1"]:
+    """As `validation_documents`, with labels; raises UserError as it does."""
+    _check_validation(context, n_tokens)
+    return labelled_rows(split, labels, specials, np.arange(_count_documents(split, n_tokens)), context)
+
+
 def document_rows(
-    split: Split, specials: Specials, documents: Int64[np.ndarray, "W"], context: int
+    split: Split, specials: Specials, documents: Int64[np.ndarray, "W"], context: int, *, keep_end: bool = False
 ) -> Int32[np.ndarray, "W {context}"]:
-    """Each row: the mark before a document, its tokens as far as they fit, the mark after it, padding."""
+    """Each row: the mark before a document, its tokens as far as they fit, the mark after it, padding.
+
+    Of a document that does not fit the start is kept, or the end.
+    """
     starts_W1 = split.starts[documents][:, None]
     lengths_W1 = split.starts[documents + 1][:, None] - 1 - starts_W1
+    if keep_end:
+        cut_W1 = np.maximum(lengths_W1 - (context - 2), 0)
+        starts_W1, lengths_W1 = starts_W1 + cut_W1, lengths_W1 - cut_W1
     places_L = np.arange(context)[None, :]
     # Where the padding is, any token may be read.
     tokens_WL = split.tokens[np.minimum(starts_W1 + places_L - 1, len(split.tokens) - 1)].astype(np.int32)

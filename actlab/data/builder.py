@@ -1,4 +1,4 @@
-"""The TFDS builder of text: the only file that imports tensorflow_datasets."""
+"""The TFDS builder of text: every dataset but GLUE's own copy is written and read by it."""
 
 import contextlib
 import functools
@@ -49,6 +49,8 @@ class TextBuilder(tfds.core.ShardBasedBuilder):
         if self._source.entropy_nats is not None:
             # As a plain scalar TFDS would store float64 in 32 bits.
             features["nats"] = tfds.features.Tensor(shape=(), dtype=np.float64, encoding="bytes")
+        if self._source.labelled:
+            features["label"] = tfds.features.Scalar(dtype=np.int64)
         return tfds.core.DatasetInfo(
             builder=self,
             description=self._source.description,

@@ -14,6 +14,7 @@ from jaxtyping import Float64, Int64, UInt
 
 from actlab.data import folders, tokenizers
 from actlab.data.datasets import Dataset
+from actlab.data.labels import Labels
 from actlab.data.progress import track
 from actlab.data.sources import SPLITS
 from actlab.data.tokenizers import Tokenizer
@@ -74,6 +75,7 @@ class TokenCache:
     train: Split
     validation: Split
     validation_nats: Float64[np.ndarray, "n_documents"] | None  # -log probability, where it is known
+    labels: Labels | None = None
 
     @property
     def name(self) -> str:
@@ -87,8 +89,10 @@ class TokenCache:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256, in hex, over the content hashes of text, tokenizer, tokens and builder version."""
-        return self.meta.fingerprint
+        """SHA-256, in hex, over the content hashes of text, tokenizer, tokens, builder version and labels."""
+        return (
+            self.meta.fingerprint if self.labels is None else folders.digest([self.meta.fingerprint, self.labels.hash])
+        )
 
     @property
     def entropy_nats(self) -> float | None:
@@ -132,9 +136,9 @@ def open_cache(folder: Path) -> TokenCache:
     """
     meta = read_meta(folder)
     _verify(folder, meta)
-    splits = {split: _open_split(folder, meta, split) for split in SPLITS}
+    train, validation = (_open_split(folder, meta, split) for split in SPLITS)
     nats = np.load(folder / NATS) if NATS in meta.sums else None
-    return TokenCache(folder, meta, validation_nats=nats, **splits)
+    return TokenCache(folder, meta, train, validation, nats)
 
 
 def make(dataset: Dataset, tokenizer: Tokenizer, folder: Path, *, show: bool = True) -> None:

@@ -37,6 +37,10 @@ class Dataset:
         """-log probability of each document of a split, for a dataset whose entropy is known."""
         return [float(example["nats"]) for examples in self._examples(split) for example in examples]
 
+    def labels(self, split: str) -> list[int]:
+        """The label of each document of a split, for a dataset that has them."""
+        return [int(example["label"]) for examples in self._examples(split) for example in examples]
+
     def _examples(self, split: str) -> Iterator[list[dict[str, Any]]]:
         from actlab.data import builder
 

@@ -36,14 +36,14 @@ class PublicFile:
         return f"{HUB}/{self.address}"
 
 
-def require_network(what: str, advice: str) -> None:
-    """Tries the hub for two seconds.
+def require_network(what: str, advice: str, address: str = HUB) -> None:
+    """Tries the hub, or another address, for two seconds.
 
     Raises:
       UserError: no connection; the sentence ends in `advice`.
     """
-    if not _reachable():
-        raise UserError(f"{what} cannot be downloaded, {_host()} does not answer: {advice}")
+    if not _reachable(address):
+        raise UserError(f"{what} cannot be downloaded, {_host(address)} does not answer: {advice}")
 
 
 def fetch(file: PublicFile, target: Path, *, advice: str, show: bool) -> None:
@@ -105,25 +105,25 @@ def _verify(target: Path) -> None:
         raise UserError(f"{target} changed since it was downloaded: remove it and run the same command again.")
 
 
-def _host() -> str:
-    return urllib.parse.urlsplit(HUB).hostname or HUB
+def _host(address: str) -> str:
+    return urllib.parse.urlsplit(address).hostname or address
 
 
-def _door() -> tuple[str, int]:
-    """Host and port of the first machine on the way to the hub: a proxy where one is set."""
-    hub = urllib.parse.urlsplit(HUB)
-    proxy = urllib.request.getproxies().get(hub.scheme)
-    if proxy and not urllib.request.proxy_bypass(_host()):
-        hub = urllib.parse.urlsplit(proxy if "//" in proxy else f"//{proxy}")
-    return hub.hostname or "", hub.port or (80 if hub.scheme == "http" else 443)
+def _door(address: str) -> tuple[str, int]:
+    """Host and port of the first machine on the way to an address: a proxy where one is set."""
+    way = urllib.parse.urlsplit(address)
+    proxy = urllib.request.getproxies().get(way.scheme)
+    if proxy and not urllib.request.proxy_bypass(_host(address)):
+        way = urllib.parse.urlsplit(proxy if "//" in proxy else f"//{proxy}")
+    return way.hostname or "", way.port or (80 if way.scheme == "http" else 443)
 
 
-def _reachable() -> bool:
+def _reachable(address: str) -> bool:
     found = threading.Event()
 
     def connect() -> None:
         try:
-            socket.create_connection(_door(), timeout=CONNECT_SECONDS).close()
+            socket.create_connection(_door(address), timeout=CONNECT_SECONDS).close()
             found.set()
         except OSError:
             pass

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from actlab.data import download, folders, text_files
+from actlab.data import download, folders, sst2, text_files
 from actlab.errors import UserError
 
 SPLITS = ("train", "validation")
@@ -24,7 +24,7 @@ TINY_STORIES_FILES = {
     text_files.VALIDATION_FILE: download.PublicFile(f"{_BASE}-valid.txt", 22_502_601, TINY_STORIES_LICENCE, exact=True),
 }
 
-Example = dict[str, str | float]
+Example = dict[str, str | float]  # with its "nats" or its "label" where that is known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Source:
     examples: Callable[[str], Iterator[Example]]
     current_hash: Callable[[], str]  # differs from `hash` once the source was changed
     entropy_nats: float | None = None  # per story; where it is known, examples carry their "nats"
+    labelled: bool = False
 
 
 def folder_of(name: str, n_stories: int) -> str:
@@ -56,6 +57,8 @@ def hash_of(name: str, source: Path | None, n_stories: int) -> str | None:
     """Hash of what a dataset would be made from now; None where nothing was named to compare with."""
     if name == STORY_GRAMMAR:
         return _grammar_hash(n_stories)
+    if source is not None and name == sst2.NAME:
+        return sst2.read(source)[1]
     return None if source is None else text_files.find(source, paired=name == TINY_STORIES).hash
 
 
@@ -67,6 +70,8 @@ def open_source(name: str, directory: Path, source: Path | None, *, n_stories: i
     """
     if name == STORY_GRAMMAR:
         return _grammar(n_stories)
+    if name == sst2.NAME:
+        return _sst2(directory, source, show=show)
     if name == TINY_STORIES:
         folder = source or _download(directory, show=show)
         description = "TinyStories (Eldan and Li 2023, arXiv:2305.07759)"
@@ -78,6 +83,8 @@ def open_source(name: str, directory: Path, source: Path | None, *, n_stories: i
 
 def prepare_hint(name: str, directory: Path) -> str:
     """The command that prepares a dataset from local files."""
+    if name == sst2.NAME:
+        return sst2.hint(directory)
     return (
         f"run `python -m actlab.data prepare {name} --from=DIR --dir={directory}`, where DIR holds "
         f"{text_files.TRAIN_FILE} and {text_files.VALIDATION_FILE} with {text_files.SEPARATOR} alone on a line "
@@ -110,6 +117,21 @@ def _grammar(n_stories: int) -> Source:
         examples=examples,
         current_hash=lambda: _grammar_hash(n_stories),
         entropy_nats=float(story_grammar.entropy_nats()),
+    )
+
+
+def _sst2(directory: Path, source: Path | None, *, show: bool) -> Source:
+    found, total = sst2.read(source) if source is not None else sst2.fetch(directory, show=show)
+    return Source(
+        name=sst2.NAME,
+        folder=sst2.NAME,
+        hash=total,
+        licence=sst2.LICENCE,
+        description=sst2.DESCRIPTION,
+        shards={split: _even_shards(len(documents)) for split, documents in found.items()},
+        examples=lambda split: iter(found[split]),
+        current_hash=lambda: total,  # all of it was read before
+        labelled=True,
     )
 
 

@@ -41,7 +41,7 @@ def _export(workdir: pathlib.Path, directory: pathlib.Path) -> None:
 
     run = trained.load(workdir, _RUN.value)
     vocabulary = [path for name in BYTE_PAIRS if (path := workdir / "tokenizer" / name).is_file()]
-    huggingface.save(run.config.model, run.params, directory, beside=vocabulary)
+    huggingface.save(run.fields, run.params, directory, beside=vocabulary)
     print(f"{directory}: step {run.step}; transformers' AutoModel.from_pretrained reads it")
 
 

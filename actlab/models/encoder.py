@@ -56,7 +56,7 @@ class Encoder(nn.Module):
             x_TD = layers.norm(spec, "embedding_norm")(x_TD)
         hidden = []
         for index in range(spec.n_layers):
-            block = layers.Block(spec, name=f"block_{index}")
+            block = layers.Block(spec.of_block(index), name=f"block_{index}")
             shift_TF = None if shifts is None else shifts[index]
             x_TD, units, _ = block(x_TD, length, shift_TF=shift_TF, real_BL=real_BL)
             hidden.append(units)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from actlab.config import ModelConfig
+from actlab.config import ModelConfig, SwapConfig
 from actlab.models import layers, spec
 from actlab.models.decoder import Decoder
 from actlab.models.encoder import Encoder
@@ -95,6 +95,10 @@ def _logits(readout: layers.Readout, x_BLD: Array) -> Array:
     return readout.logits(x_BLD.reshape(-1, x_BLD.shape[-1])).reshape(*x_BLD.shape[:-1], -1)
 
 
-def build(config: ModelConfig, dtype: DTypeLike = jnp.float32) -> Model:
-    """The model of a config; raises UserError for an unknown activation or an open vocabulary size."""
-    return Model(spec.resolve(config, dtype))
+def build(config: ModelConfig, dtype: DTypeLike = jnp.float32, swap: SwapConfig = spec.NO_SWAP) -> Model:
+    """The model of a config, with another activation in some blocks.
+
+    Raises:
+        UserError: for an unknown activation, one that a layer cannot have, or an open vocabulary size.
+    """
+    return Model(spec.resolve(config, dtype, swap))

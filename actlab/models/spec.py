@@ -6,8 +6,10 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from actlab import activations
-from actlab.config import ModelConfig
+from actlab.config import ModelConfig, SwapConfig
 from actlab.errors import UserError
+
+NO_SWAP = SwapConfig()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +39,12 @@ class Spec:
     n_segments: int
     n_classes: int
     dtype: DTypeLike
+    swapped_to: str
+    n_swapped: int
+
+    def of_block(self, index: int) -> "Spec":
+        """The Spec of one block, with the activation it has."""
+        return dataclasses.replace(self, activation=self.swapped_to) if index < self.n_swapped else self
 
 
 def gated_width(d_ff: int) -> int:
@@ -47,8 +55,8 @@ def gated_width(d_ff: int) -> int:
     return max(8, round(2 * d_ff / 3 / 8) * 8)
 
 
-def resolve(config: ModelConfig, dtype: DTypeLike = jnp.float32) -> Spec:
-    """The Spec of a config whose vocabulary size is known.
+def resolve(config: ModelConfig, dtype: DTypeLike = jnp.float32, swap: SwapConfig = NO_SWAP) -> Spec:
+    """The Spec of a config whose vocabulary size is known, with another activation in some blocks.
 
     Raises:
         UserError: if it is None, or for an activation that a layer cannot have.
@@ -57,6 +65,9 @@ def resolve(config: ModelConfig, dtype: DTypeLike = jnp.float32) -> Spec:
         raise UserError("config.model.vocab_size=None is open: give a number, or let a tokenizer decide it.")
     for name in ("head_activation", "pooler_activation"):
         _check_plain(name, getattr(config, name))
+    if swap.blocks:
+        _check_swap("from", swap.from_)
+        _check_swap("to", swap.to)
     d_ff = 4 * config.d_model if config.d_ff is None else config.d_ff
     gated = activations.get(config.activation).gated
     shared = {
@@ -68,7 +79,18 @@ def resolve(config: ModelConfig, dtype: DTypeLike = jnp.float32) -> Spec:
         d_ff=d_ff,
         d_hidden=config.d_hidden or (gated_width(d_ff) if gated else d_ff),
         dtype=dtype,
+        swapped_to=swap.to,
+        n_swapped=swap.blocks,
     )
+
+
+def _check_swap(field: str, name: str) -> None:
+    activation = activations.get(name)
+    if activation.gated or activation.theta or not activation.elementwise:
+        raise UserError(
+            f"config.finetune.swap.{field}={name!r} is gated, trains scalars or is no function of one unit: take a "
+            "plain one, so that the weights fit."
+        )
 
 
 def _check_plain(field: str, name: str) -> None:

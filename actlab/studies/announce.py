@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -18,7 +19,7 @@ from actlab.training.setting import Setting
 
 def name_of_data(console: Console, config: Config) -> None:
     """Which data is read; raises UserError if it is not prepared."""
-    name = data.resolve_name(config.data.name, config.data.dir)
+    name = data.resolve_name(config.data.name, config.data.dir, config.finetune.task)
     chosen = f", chosen by auto for data.dir={config.data.dir!r}" if config.data.name == "auto" else ""
     console.print(f"data        {name}{chosen}")
 
@@ -32,6 +33,8 @@ def header(console: Console, settings: Sequence[Setting], tokens: TokenCache) ->
     )
     if len(settings) == 1 and len(settings[0].names) == 1:
         _model(console, settings[0])
+    if tokens.labels is not None:
+        console.print(f"task        {_task(settings[0], tokens)}")
     for words in dict.fromkeys(_reference(setting, tokens) for setting in settings):
         console.print(words)
 
@@ -51,6 +54,12 @@ def _model(console: Console, setting: Setting) -> None:
 
 def _reference(setting: Setting, tokens: TokenCache) -> str:
     """What a loss is to be set beside."""
+    if setting.majority is not None and tokens.labels is not None:
+        known = setting.majority
+        return (
+            f"majority    accuracy {known.accuracy:.4f}, macro F1 {known.macro_f1:.4f}, {known.loss:.4f} "
+            f"{setting.objective.unit}: always {tokens.labels.classes[known.label]!r}, the commonest in training"
+        )
     if setting.unigram is not None:
         return f"unigram     {setting.unigram:.4f} {setting.objective.unit}: the best loss of who sees no other token"
     if setting.floor is None:
@@ -60,6 +69,18 @@ def _reference(setting: Setting, tokens: TokenCache) -> str:
     return (
         f"floor       {setting.floor:.4f} {setting.objective.unit}: the exact Bayes loss of the validation stories "
         f"(entropy {tokens.entropy_nats:.1f} nats per story)"
+    )
+
+
+def _task(setting: Setting, tokens: TokenCache) -> str:
+    """The classes, and how much of the documents a row can hold."""
+    assert tokens.labels is not None
+    lengths, context = np.diff(tokens.train.starts) - 1, setting.config.model.context
+    cut = (lengths > context - 2).mean()
+    lost = f"; the beginning of {cut:.0%} does not fit into {context} with the two marks" if cut else ""
+    return (
+        f"{tokens.labels.task}: {' or '.join(tokens.labels.classes)}; documents of {lengths.mean():.0f} tokens, "
+        f"the longest {lengths.max()}{lost}"
     )
 
 
@@ -92,6 +113,10 @@ def _single(console: Console, row: Mapping[str, Any], what: str) -> None:
             f"validation  {float(row['final_loss']):.4f} {UNITS[row['objective']]} after {row['steps']} steps "
             f"(best {float(row['best_loss']):.4f} at step {row['best_step']}){floor}"
         )
+        if "macro_f1" in row:
+            known = f"(majority {float(row['majority_accuracy']):.4f}, {float(row['majority_macro_f1']):.4f})"
+            scores = f"accuracy {float(row['accuracy']):.4f}, macro F1 {float(row['macro_f1']):.4f}"
+            console.print(f"{row['task']:<12}{scores} {known}")
     else:
         console.print(f"            the loss was no longer finite at step {row['steps']}: that is its result")
 

@@ -13,12 +13,11 @@ import jax
 from rich.console import Console
 
 from actlab import config as config_lib
-from actlab import models
 from actlab.bench import peak
 from actlab.config import Config
 from actlab.data.cache import TokenCache
 from actlab.errors import UserError
-from actlab.studies import announce, plan, profiling, sweep
+from actlab.studies import announce, origin, plan, profiling, sweep
 from actlab.studies.sweep import Run
 from actlab.training import manifest, memory, tracking
 from actlab.training.checkpoint import Checkpoints
@@ -28,7 +27,7 @@ from actlab.training.loop import Loop
 from actlab.training.processes import meet
 from actlab.training.records import Row, Workdir
 from actlab.training.results import result_row
-from actlab.training.setting import Setting, open_data, prepare, resolve
+from actlab.training.setting import Setting, model_of, open_data, prepare, resolve
 from actlab.training.stopping import StopSignal
 from actlab.training.traces import read_steps
 from actlab.training.watcher import Watcher
@@ -58,8 +57,7 @@ def run(
         Workdir(workdir).check(config)
         if say_if_done(console, Workdir(workdir), len(runs)):
             return 0
-    for model in {run.config.model: None for run in runs}:
-        models.build(dataclasses.replace(model, vocab_size=model.vocab_size or 2))  # raises
+    check(runs)
     announce.name_of_data(console, config)
     tokens = open_data([run.config for run in runs])
     config, settings = settle(config, runs, tokens)
@@ -95,7 +93,7 @@ def run(
 
 def settle(config: Config, runs: Sequence[Run], tokens: TokenCache) -> tuple[Config, list[Setting]]:
     """The config with what all its runs resolve alike filled in, and the cohorts."""
-    resolved = [dataclasses.replace(run, config=resolve(run.config, tokens.name, tokens.tokenizer)) for run in runs]
+    resolved = [dataclasses.replace(run, config=_resolved(run.config, tokens)) for run in runs]
     alike = {"data.name": tokens.name}
     for path in ("model.vocab_size", "model.d_ff"):
         values = {config_lib.flat(run.config)[path] for run in resolved}
@@ -106,6 +104,23 @@ def settle(config: Config, runs: Sequence[Run], tokens: TokenCache) -> tuple[Con
         for cohort in sweep.cohorts(resolved)
     ]
     return config_lib.replace(config, **alike), cohorts
+
+
+def check(runs: Sequence[Run]) -> None:
+    """Raises UserError for what is wrong with models or origins of runs, whatever the data is."""
+    for config in {
+        (run.config.model, run.config.finetune, run.config.train.dtype): run.config for run in runs
+    }.values():
+        model_of(config)
+        origin.of(config)
+
+
+def _resolved(config: Config, tokens: TokenCache) -> Config:
+    start = origin.of(config)
+    config = resolve(origin.adopt(config, start), tokens.name, tokens.tokenizer)
+    if start is not None:
+        origin.require_fitting(config, start, tokens.tokenizer)
+    return config
 
 
 def _deal(settings: Sequence[Setting], lanes: Sequence[Sequence[int]]) -> dict[str, list[str]]:
@@ -191,6 +206,9 @@ class Session:
             console.print(f"warning     {note}")
         if step:
             console.print(f"            {part}: going on from step {step}")
+        if state is None:
+            state, words = self._start(cohort, setting)
+            notes += words
         manifest.note(self._records, part, step, notes)
         self._tokens.tokenizer.save(self._records.path / "tokenizer")
         label = self._labels[id(self._of[setting.names[0]])]
@@ -208,13 +226,22 @@ class Session:
         self._write_results(setting, step)
         return state, stopped
 
+    def _start(self, cohort: Cohort, setting: Setting) -> tuple[Any, list[str]]:
+        """The state at step 0, and where it comes from; (None, []) where all of it is drawn from the seeds."""
+        given = origin.given(setting)
+        if given is None:
+            return None, []
+        params, words = given
+        for one in words:
+            self._console.print(f"start       {one}")
+        return cohort.init(params), [f"started from {one}" for one in words]
+
     def _write_results(self, setting: Setting, step: int) -> None:
         metrics, traces = self._records.metrics(), self._records.traces()
         for name, config in zip(setting.names, setting.configs, strict=True):
             row = result_row(config, name, metrics, read_steps(traces, name), setting.costs, setting.floor, step)
-            self._rows[name] = {**row, "objective": setting.objective.name, "lanes": len(setting.names)} | _columns(
-                self._axes[name]
-            )
+            own = {"objective": setting.objective.name, "lanes": len(setting.names)}
+            self._rows[name] = {**row, **own} | _scores(setting, name, metrics) | _columns(self._axes[name])
         self._records.write_results([self._rows[name] for name in self._of if name in self._rows])
 
     def _divide(self, part: str, setting: Setting, error: Exception) -> None:
@@ -231,6 +258,16 @@ class Session:
             shutil.rmtree(self._records.path / "checkpoints" / part, ignore_errors=True)
         manifest.divide(self._records, part)
         meet(f"{part} is divided")
+
+
+def _scores(setting: Setting, name: str, metrics: Sequence[Row]) -> Row:
+    """What a classifier's last evaluation found, beside the majority's scores."""
+    if setting.majority is None:
+        return {}
+    last = [row for row in metrics if row["run"] == name and row["split"] == "validation"][-1]
+    known = setting.majority
+    own = {"task": setting.config.finetune.task, "accuracy": last["accuracy"], "macro_f1": last["macro_f1"]}
+    return {**own, "majority_accuracy": known.accuracy, "majority_macro_f1": known.macro_f1}
 
 
 def _columns(place: Row) -> Row:

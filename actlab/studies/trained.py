@@ -1,5 +1,6 @@
 """A trained run, read back from its workdir."""
 
+import dataclasses
 import pathlib
 from typing import Any, NamedTuple
 
@@ -7,15 +8,15 @@ import jax
 
 from actlab import config as config_lib
 from actlab import models
-from actlab.config import Config
+from actlab.config import Config, ModelConfig
 from actlab.data import tokenizers
 from actlab.errors import UserError, suggestion
 from actlab.studies import sweep
 from actlab.training import manifest
 from actlab.training.checkpoint import Checkpoints
-from actlab.training.cohort import Cohort, compute_dtype, lane_of
+from actlab.training.cohort import Cohort, lane_of
 from actlab.training.records import Workdir
-from actlab.training.setting import objective_of, resolve
+from actlab.training.setting import model_of, objective_of, resolve
 
 
 class Trained(NamedTuple):
@@ -27,6 +28,40 @@ class Trained(NamedTuple):
     tokenizer: tokenizers.Tokenizer
     step: int
 
+    @property
+    def fields(self) -> ModelConfig:
+        """What builds the model without a swap; raises UserError for two activations, which the fields cannot say."""
+        model, swap = self.config.model, self.config.finetune.swap
+        if swap.blocks not in (0, model.n_layers):
+            raise UserError(
+                f"config.finetune.swap.blocks={swap.blocks} of {model.n_layers} gave the model two activations, which "
+                "no other library has: take a run with one."
+            )
+        return dataclasses.replace(model, activation=swap.to) if swap.blocks else model
+
+
+class Found(NamedTuple):
+    """A run's config, tokenizer and program: its name, the configs of its lanes, and which of them is the run's."""
+
+    config: Config
+    tokenizer: tokenizers.Tokenizer
+    part: str
+    lanes: tuple[Config, ...]
+    lane: int
+
+
+def find(workdir: pathlib.Path, run: str | None = None) -> Found:
+    """What a workdir says of a run, without its parameters; raises UserError as `load`."""
+    if not (workdir / "config.json").is_file():
+        raise UserError(f"--workdir={workdir} has no config.json: give the folder of a run of actlab.main.")
+    config = config_lib.from_json((workdir / "config.json").read_text())
+    parts = manifest.parts(Workdir(workdir))
+    name = _name(workdir, run, [name for names in parts.values() for name in names])
+    part, names = next((part, names) for part, names in parts.items() if name in names)
+    tokenizer = tokenizers.load(workdir / "tokenizer")
+    of = {run.name: resolve(run.config, config.data.name, tokenizer) for run in sweep.expand(config)}
+    return Found(of[name], tokenizer, part, tuple(of[lane] for lane in names), names.index(name))
+
 
 def load(workdir: pathlib.Path, run: str | None = None) -> Trained:
     """Reads a workdir and changes nothing in it, so that a run in training may be looked at.
@@ -36,20 +71,11 @@ def load(workdir: pathlib.Path, run: str | None = None) -> Trained:
     Raises:
         UserError: if the folder is no workdir, has no run of that name, or holds no sound checkpoint of it.
     """
-    if not (workdir / "config.json").is_file():
-        raise UserError(f"--workdir={workdir} has no config.json: give the folder of a run of actlab.main.")
-    config = config_lib.from_json((workdir / "config.json").read_text())
-    parts = manifest.parts(Workdir(workdir))
-    name = _name(workdir, run, [name for names in parts.values() for name in names])
-    part, names = next((part, names) for part, names in parts.items() if name in names)
-    tokenizer = tokenizers.load(workdir / "tokenizer")
-    of = {run.name: resolve(run.config, config.data.name, tokenizer) for run in sweep.expand(config)}
-    model = models.build(of[name].model, compute_dtype(of[name]))
-    objective = objective_of(of[name], tokenizer)
-    cohort = Cohort(model, of[name], [lane_of(of[name]) for name in names], objective)
+    config, tokenizer, part, lanes, index = find(workdir, run)
+    model, objective = model_of(config), objective_of(config, tokenizer)
+    cohort = Cohort(model, config, [lane_of(lane) for lane in lanes], objective)
     params, step = _restore(workdir, workdir / "checkpoints" / part, cohort)
-    lane = names.index(name)
-    return Trained(of[name], model, jax.tree.map(lambda array_R: array_R[lane], params), tokenizer, step)
+    return Trained(config, model, jax.tree.map(lambda array_R: array_R[index], params), tokenizer, step)
 
 
 def _name(workdir: pathlib.Path, run: str | None, names: list[str]) -> str:

@@ -14,7 +14,8 @@ from jaxtyping import Array, Bool, Float, Int, Int32
 
 from actlab.config import Config
 from actlab.models import Model
-from actlab.training import layout, probing
+from actlab.models.model import Params
+from actlab.training import classes, layout, probing
 from actlab.training import step as steps
 from actlab.training.losses import Examples
 from actlab.training.objectives import NEXT_TOKEN, NextToken, Objective
@@ -35,10 +36,14 @@ def lane_of(config: Config) -> Lane:
 
 
 class Scores(NamedTuple):
-    """Of each lane on the validation set: mean loss in nats per target, share of targets found likeliest."""
+    """Of each lane on the validation set: mean loss in nats per target, share of targets found likeliest.
+
+    A classifier's also have the mean over classes of F1, see classes.macro_f1.
+    """
 
     loss: Float[np.ndarray, "R"]
     accuracy: Float[np.ndarray, "R"] | None
+    macro_f1: Float[np.ndarray, "R"] | None = None
 
 
 class Cohort:
@@ -77,9 +82,19 @@ class Cohort:
         self._curvature = jax.jit(exactly(_curvature_lanes(model, over_lanes)), out_shardings=whole)
         self._census = jax.jit(exactly(_census_lanes(model, over_lanes)), out_shardings=whole)
 
-    def init(self) -> steps.TrainState:
-        """Every lane at step 0."""
-        return self._init(jax.device_put(self._seeds, layout.lanewise(self.mesh)))
+    def init(self, given: Sequence[Params] | None = None) -> steps.TrainState:
+        """Every lane at step 0: parameters that are `given` for each lane, by name, and the others from its seed."""
+        state = self._init(jax.device_put(self._seeds, layout.lanewise(self.mesh)))
+        if given is None:
+            return state
+        leaves = [dict(jax.tree_util.tree_leaves_with_path(params)) for params in given]
+
+        def filled(path: Any, drawn_R: Array) -> Array:
+            if path not in leaves[0]:
+                return drawn_R
+            return jax.device_put(np.stack([np.asarray(lane[path]) for lane in leaves]), drawn_R.sharding)
+
+        return state._replace(params=jax.tree_util.tree_map_with_path(filled, state.params))
 
     def abstract_state(self) -> steps.TrainState:
         """Shapes, dtypes and shardings of the state, for restoring."""
@@ -116,13 +131,19 @@ class Cohort:
     def evaluate(self, state: steps.TrainState, validation: Examples) -> Scores:
         """Of each lane over batches [N, B] of weighted targets; summed in float64."""
         on_device = jax.device_put(validation, layout.validation(self.mesh))
-        loss_RN, hits_RN = jax.device_get(self._evaluate(state.params, on_device))
+        loss_RN, hits_RN, confusion_RNCC = jax.device_get(self._evaluate(state.params, on_device))
         total = validation.weights.sum(dtype=np.float64)
 
         def mean(sums_RN: Any) -> Float[np.ndarray, "R"]:
             return np.asarray(sums_RN, np.float64).sum(axis=1) / total
 
-        return Scores(mean(loss_RN), None if hits_RN is None else mean(hits_RN))
+        return Scores(
+            mean(loss_RN),
+            None if hits_RN is None else mean(hits_RN),
+            None
+            if confusion_RNCC is None
+            else classes.macro_f1(np.asarray(confusion_RNCC, np.float64).sum(axis=1)),
+        )
 
     def probe(self, state: steps.TrainState, batch: Examples) -> dict[str, Float[np.ndarray, "R"]]:
         """Activity and gradients of each lane on one batch; see probing.probe_step."""

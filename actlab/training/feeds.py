@@ -11,18 +11,24 @@ from actlab.config import Config
 from actlab.data import batches
 from actlab.data.cache import TokenCache
 from actlab.errors import UserError
+from actlab.training import classes
+from actlab.training.classes import Majority
 from actlab.training.losses import Examples
-from actlab.training.objectives import MaskedToken, NextToken, Objective
+from actlab.training.objectives import Classification, MaskedToken, NextToken, Objective
 
 Rows = Int32[np.ndarray, "b W"]
 
 
 class Validation(NamedTuple):
-    """Batches [N, B], their exact Bayes loss, the least loss of who sees no other token; None where not known."""
+    """Batches [N, B], with what is known of them.
+
+    Their exact Bayes loss, the least loss of who sees no other token, the scores of who knows the labels' shares alone.
+    """
 
     examples: Examples
     floor: float | None = None
     unigram: float | None = None
+    majority: Majority | None = None
 
 
 def training(config: Config, tokens: TokenCache, objective: Objective) -> Callable[[int, int, slice], Rows]:
@@ -48,7 +54,15 @@ def training(config: Config, tokens: TokenCache, objective: Objective) -> Callab
         specials = tokens.tokenizer.specials
         return batches.train_documents(tokens.train, specials, **size, seed=seed, step=step, rows=rows)
 
-    batch = padded if config.data.packing == "padded" else packed
+    def labelled(seed: int, step: int, rows: slice) -> Rows:
+        assert tokens.labels is not None
+        text = (tokens.train, tokens.labels.train, tokens.tokenizer.specials)
+        return batches.train_labelled(*text, **size, seed=seed, step=step, rows=rows)
+
+    if isinstance(objective, Classification):
+        batch = labelled
+    else:
+        batch = padded if config.data.packing == "padded" else packed
     batch(config.seed, 0, slice(1))  # raises, before a workdir is made
     return batch
 
@@ -59,10 +73,12 @@ def validation(config: Config, tokens: TokenCache, objective: Objective) -> Vali
     Raises:
         UserError: for one without anything to predict.
     """
-    assert isinstance(objective, NextToken | MaskedToken)
-    return (
-        _windows(config, tokens, objective) if isinstance(objective, NextToken) else _masked(config, tokens, objective)
-    )
+    if isinstance(objective, NextToken):
+        return _windows(config, tokens, objective)
+    if isinstance(objective, MaskedToken):
+        return _masked(config, tokens, objective)
+    assert isinstance(objective, Classification)
+    return _labelled(config, tokens, objective)
 
 
 def _windows(config: Config, tokens: TokenCache, objective: NextToken) -> Validation:
@@ -89,6 +105,18 @@ def _masked(config: Config, tokens: TokenCache, objective: MaskedToken) -> Valid
             "model.context or train.eval_tokens."
         )
     return Validation(_batched(config, examples), unigram=batches.unigram_entropy(rows, objective.specials))
+
+
+def _labelled(config: Config, tokens: TokenCache, objective: Classification) -> Validation:
+    assert tokens.labels is not None
+    size = {"context": config.model.context, "n_tokens": config.train.eval_tokens}
+    text = (tokens.validation, tokens.labels.validation, tokens.tokenizer.specials)
+    rows = batches.validation_labelled(*text, **size)
+    majority = classes.majority(tokens.labels.train, rows[:, -1], len(tokens.labels.classes))
+    fill = -len(rows) % config.data.batch_size
+    weights = np.pad(np.ones((len(rows), 1), np.float32), ((0, fill), (0, 0)))
+    rows = np.concatenate([rows, np.repeat(rows[:1], fill, axis=0)])
+    return Validation(_batched(config, objective.scored(rows, weights)), majority=majority)
 
 
 def _packed(config: Config, tokens: TokenCache) -> tuple[np.ndarray, np.ndarray, float | None]:

@@ -69,7 +69,10 @@ class Loop:
     def run(
         self, checkpoints: Checkpoints, restored: tuple[Any, int], stop: Callable[[], bool]
     ) -> tuple[Any, int, bool]:
-        """Trains to the end, to the divergence of every lane, or until `stop()`; returns (state, step, stopped)."""
+        """Trains to the end, to the divergence of every lane, or until `stop()`; returns (state, step, stopped).
+
+        What was restored at step 0 is where to start from, None where all is drawn from the seeds.
+        """
         try:
             return self._run(checkpoints, restored, stop)
         finally:
@@ -86,7 +89,7 @@ class Loop:
         self._saved = step
         self._mark = time.perf_counter()
         if step == 0:
-            state = self._cohort.init()
+            state = self._cohort.init() if state is None else state
             self._evaluate(state, 0)
             self._probe(state, 0)
         waiting: tuple[int, int, Metrics] | None = None

@@ -68,6 +68,14 @@ def hits(model: Model, params: Any, examples: Examples) -> Float[Array, ""]:
     return jax.lax.map(of_chunk, _cut(n_chunks, (x_BKD, examples.targets, examples.weights))).sum()
 
 
+def confusion(model: Model, params: Any, examples: Examples) -> Float[Array, "C C"]:
+    """Sum of the weights of the rows of each class (first axis) that the model takes for each class (second)."""
+    x_B1D, readout, _ = model.hidden(params, **examples.inputs)
+    found_B = readout.logits(x_B1D[:, 0]).argmax(axis=-1)
+    n_classes = readout.kernel_DV.shape[1]
+    return jnp.zeros((n_classes, n_classes)).at[examples.targets[:, 0], found_B].add(examples.weights[:, 0])
+
+
 def chunks(n_rows: int, length: int, vocab_size: int) -> int:
     """Into how many chunks the positions are cut: as few as MOST_LOGITS allows, of equal length where that is near."""
     least = min(length, -(-n_rows * length * vocab_size // MOST_LOGITS))

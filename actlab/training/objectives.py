@@ -138,5 +138,33 @@ class MaskedToken:
         return tokens_K
 
 
+@dataclasses.dataclass(frozen=True)
+class Classification:
+    """The class of each row, whose last number is its label."""
+
+    padding: int
+
+    name = "classification"
+    unit = "nats/document"
+    counts_hits = True
+
+    def width(self, context: int) -> int:
+        """See Objective."""
+        return context + 1
+
+    def share(self, context: int) -> float:
+        """See Objective."""
+        return 1 / context
+
+    def training(self, rows: Int[Array, "B W"], key: PRNGKeyArray) -> Examples:
+        """See Objective."""
+        return self.scored(rows, jnp.full((len(rows), 1), 1 / len(rows)))
+
+    def scored(self, rows: Windows, weights: Weights) -> Examples:
+        """Examples of rows and the weight of each."""
+        tokens = rows[..., :-1]
+        return Examples(tokens, rows[..., -1:], weights, real=tokens != self.padding)
+
+
 NEXT_TOKEN = NextToken()
-UNITS = {kind.name: kind.unit for kind in (NextToken, MaskedToken)}
+UNITS = {kind.name: kind.unit for kind in (NextToken, MaskedToken, Classification)}

@@ -105,5 +105,11 @@ def census(model: Model, params: Any, examples: Examples) -> Bool[Array, "layers
 
 def _fired(model: Model, params: Any, examples: Examples) -> Array:
     _, hidden = model.apply(params, **examples.inputs)
-    activation, weights_T = activations.get(model.spec.activation), jnp.asarray(examples.counted).reshape(-1)
-    return jnp.stack([activity.fires(activation, units.theta, units.z_TF, weights_T) for units in hidden])
+    weights_T = jnp.asarray(examples.counted).reshape(-1)
+    names = [model.spec.of_block(index).activation for index in range(model.spec.n_layers)]
+    return jnp.stack(
+        [
+            activity.fires(activations.get(name), units.theta, units.z_TF, weights_T)
+            for name, units in zip(names, hidden, strict=True)
+        ]
+    )

@@ -10,9 +10,10 @@ from actlab.data.cache import TokenCache
 from actlab.data.tokenizer import Tokenizer
 from actlab.errors import UserError
 from actlab.training import feeds
+from actlab.training.classes import Majority
 from actlab.training.cohort import Lane, compute_dtype, lane_of
 from actlab.training.loop import Feed
-from actlab.training.objectives import MaskedToken, NextToken, Objective
+from actlab.training.objectives import Classification, MaskedToken, NextToken, Objective
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Setting:
     """R runs that compile to one program.
 
     `floor` is the exact Bayes loss of the validation set, `unigram` the least loss that is had without context there,
-    each where it is known.
+    `majority` what a classifier that knows no document scores, each where it is known.
     """
 
     names: tuple[str, ...]
@@ -31,6 +32,7 @@ class Setting:
     feed: Feed
     floor: float | None
     unigram: float | None
+    majority: Majority | None = None
 
     @property
     def config(self) -> Config:
@@ -58,12 +60,13 @@ def open_data(configs: Sequence[Config]) -> TokenCache:
     wanted = configs[0].data
     sizes = [config.model.vocab_size for config in configs if config.model.vocab_size is not None]
     return data.open_tokens(
-        data.resolve_name(wanted.name, wanted.dir),
+        data.resolve_name(wanted.name, wanted.dir, configs[0].finetune.task),
         wanted.dir,
         wanted.tokenizer,
         n_stories=wanted.n_stories,
         context=max(config.model.context for config in configs),
         vocab_size=min(sizes, default=None),
+        task=configs[0].finetune.task,
     )
 
 
@@ -84,25 +87,33 @@ def prepare(names: Sequence[str], configs: Sequence[Config], tokens: TokenCache)
         UserError: for text shorter than a window.
     """
     config = configs[0]
-    model, objective = models.build(config.model, compute_dtype(config)), objective_of(config, tokens.tokenizer)
+    model, objective = model_of(config), objective_of(config, tokens.tokenizer)
     costs = models.costs(model, objective.share(config.model.context))
-    validation = feeds.validation(config, tokens, objective)
+    found = feeds.validation(config, tokens, objective)
     training = feeds.training(config, tokens, objective)
-    feed = Feed(training, tuple(config.seed for config in configs), validation.examples)
-    return Setting(tuple(names), tuple(configs), model, objective, costs, feed, validation.floor, validation.unigram)
+    feed = Feed(training, tuple(config.seed for config in configs), found.examples)
+    known = (found.floor, found.unigram, found.majority)
+    return Setting(tuple(names), tuple(configs), model, objective, costs, feed, *known)
+
+
+def model_of(config: Config) -> models.Model:
+    """The model of a config, an open vocabulary standing for the smallest; raises UserError as models.build."""
+    known = dataclasses.replace(config.model, vocab_size=config.model.vocab_size or 2)
+    return models.build(known, compute_dtype(config), config.finetune.swap)
 
 
 def objective_of(config: Config, tokenizer: Tokenizer) -> Objective:
     """What a resolved config trains for.
 
     Raises:
-        UserError: for an encoder with classes, or one whose vocabulary has no room for the mask.
+        UserError: for an encoder with classes and no task, or one whose vocabulary has no room for the mask.
     """
     if config.model.kind == "decoder":
         return NextToken()
-    if config.model.n_classes:
+    if config.model.n_classes and not config.finetune.task:
         raise UserError(
-            f"config.model.n_classes={config.model.n_classes} needs labels, which text has not: set n_classes=0."
+            f"config.model.n_classes={config.model.n_classes} needs labels, which text has not: name a "
+            "config.finetune.task, or set n_classes=0."
         )
     most = tokenizer.specials.ids()[-1]
     if config.model.vocab_size is not None and most >= config.model.vocab_size:
@@ -110,5 +121,7 @@ def objective_of(config: Config, tokenizer: Tokenizer) -> Objective:
             f"config.model.vocab_size={config.model.vocab_size} has no room for the mask and padding of "
             f"data.tokenizer={config.data.tokenizer!r}: take {most + 1} or more, or leave it None."
         )
+    if config.finetune.task:
+        return Classification(tokenizer.specials.padding)
     padded = config.data.packing == "padded"
     return MaskedToken(tokenizer.specials, tokenizer.vocab_size, config.data.mask_fraction, padded)

@@ -75,9 +75,11 @@ class Sums(NamedTuple):
 
     loss: Float[Array, ""]
     hits: Float[Array, ""] | None
+    confusion: Float[Array, "C C"] | None  # where there are classes, see losses.confusion
 
 
 def eval_step(model: Model, params: Any, examples: Examples, counts_hits: bool) -> Sums:
     """The sums of a batch."""
     found = losses.hits(model, params, examples) if counts_hits else None
-    return Sums(losses.loss(model, params, examples), found)
+    confusion = losses.confusion(model, params, examples) if model.spec.n_classes else None
+    return Sums(losses.loss(model, params, examples), found, confusion)

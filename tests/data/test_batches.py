@@ -182,3 +182,18 @@ def test_the_unigram_entropy_is_that_of_ordinary_tokens():
     rows = np.array([[101, 1, 1, 2, 102], [101, 3, 3, 102, 103]], np.int32)
     shares = np.array([2, 1, 2]) / 5
     assert batches.unigram_entropy(rows, SPECIALS) == pytest.approx(-(shares * np.log(shares)).sum())
+
+
+def test_labelled_rows_keep_the_end_of_what_is_too_long_and_carry_the_label():
+    tokens = np.array([9, 10, 11, 12, 13, 14, 9, 20, 9], np.uint16)
+    split = Split("s", tokens, np.array([1, 7, 9]), 0)
+    specials, labels = Specials(first=1, last=2, padding=0, mask=3), np.array([1, 0], np.int8)
+    rows = batches.labelled_rows(split, labels, specials, np.array([1, 0]), 5)
+    assert rows.tolist() == [[1, 20, 2, 0, 0, 0], [1, 12, 13, 14, 2, 1]]
+    whole = batches.labelled_rows(split, labels, specials, np.array([0]), 8)
+    assert whole.tolist() == [[1, 10, 11, 12, 13, 14, 2, 0, 1]]
+    everything = batches.validation_labelled(split, labels, specials, context=5, n_tokens=99)
+    assert everything[:, -1].tolist() == [1, 0]
+    size = {"context": 5, "batch_size": 2, "seed": 4}
+    epoch = np.concatenate([batches.train_labelled(split, labels, specials, **size, step=step) for step in range(2)])
+    assert sorted(epoch[:2].tolist()) == sorted(rows.tolist()) == sorted(epoch[2:].tolist())

@@ -18,7 +18,7 @@ from actlab.training import step as steps
 from actlab.training.checkpoint import Checkpoints
 from actlab.training.cohort import Cohort, Lane, lane_of
 from actlab.training.loop import Feed, Loop
-from actlab.training.objectives import NEXT_TOKEN, MaskedToken
+from actlab.training.objectives import NEXT_TOKEN, Classification, MaskedToken
 from actlab.training.optimizer import Hyperparameters
 from actlab.training.records import TIME_FIELDS, Workdir
 
@@ -255,3 +255,48 @@ def test_an_encoder_is_not_trained_on_what_it_sees(tiny):
     config, model, _ = encoder(tiny)
     with pytest.raises(ValueError, match="sees the next token"):
         Cohort(model, config, LANES[:1], NEXT_TOKEN)
+
+
+PLANTED = {
+    **ENCODER,
+    "model.n_layers": 1,
+    "model.n_classes": 2,
+    "optimizer.learning_rate": 1e-2,
+    "data.batch_size": 32,
+    "optimizer.schedule": "constant",
+}
+
+
+def planted(n_rows, seed):
+    """Rows whose label is whether token 5 is there, as in a third of them; no two rows are as long."""
+    rng = np.random.default_rng(seed)
+    rows = rows_of(n_rows, 8, seed)
+    rows[rows == 5] = 6
+    labels = rng.random(n_rows) < 1 / 3
+    rows[labels, rng.integers(1, 4, n_rows)[labels]] = 5
+    return np.concatenate([rows, labels[:, None]], axis=1).astype(np.int32)
+
+
+def test_a_classifier_beats_the_majority_in_a_few_steps_and_its_scores_are_those_of_its_answers(tiny):
+    config = replace(tiny, **PLANTED)
+    objective = Classification(SPECIALS.padding)
+    cohort = Cohort(models.build(config.model), config, [lane_of(config)], objective)
+    rows = planted(60 * 32, 0).reshape(1, 20, 3, 32, 9)
+    state = cohort.init()
+    for call in range(20):
+        state, _ = cohort.train(state, cohort.rows(lambda lanes, part: rows[lanes, call, :, part]), 3)  # noqa: B023
+    held_out = planted(128, 1)
+    weights = np.ones((128, 1), np.float32)
+    weights[100:] = 0
+    examples = jax.tree.map(lambda array: array.reshape(4, 32, -1), objective.scored(held_out, weights))
+    scores = cohort.evaluate(state, examples)
+    params = jax.tree.map(lambda array: array[0], state.params)
+    tokens = jnp.asarray(held_out[:, :-1])
+    logits = models.build(config.model).apply(params, tokens, real_BL=tokens != SPECIALS.padding)[0][:100, 0]
+    found, labels = np.asarray(logits.argmax(axis=-1)), held_out[:100, -1]
+    loss = losses.cross_entropy(logits, jnp.asarray(labels)).mean()
+    assert scores.accuracy[0] == pytest.approx((found == labels).mean())
+    f1 = [2 * ((found == c) & (labels == c)).sum() / ((found == c).sum() + (labels == c).sum()) for c in (0, 1)]
+    assert scores.macro_f1[0] == pytest.approx(np.mean(f1))
+    assert scores.loss[0] == pytest.approx(float(loss), rel=1e-4)
+    assert scores.accuracy[0] > 0.9 > 0.75 > 1 - labels.mean()

@@ -1,6 +1,5 @@
 """A launch: one call of the command, from a config to the gathered results of its jobs."""
 
-import dataclasses
 import pathlib
 import signal
 import time
@@ -9,7 +8,6 @@ from collections.abc import Collection, Sequence
 from rich.console import Console
 
 from actlab import config as config_lib
-from actlab import models
 from actlab.config import Config
 from actlab.data.cache import TokenCache
 from actlab.errors import UserError
@@ -42,8 +40,7 @@ def run(
     tracking.require(config)
     if workdir:
         Workdir(workdir).check(config)
-    for model in {run.config.model: None for run in runs}:
-        models.build(dataclasses.replace(model, vocab_size=model.vocab_size or 2))  # raises
+    session.check(runs)
     announce.name_of_data(console, config)
     tokens = open_data([run.config for run in runs])
     config, settings = session.settle(config, runs, tokens)

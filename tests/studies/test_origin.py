@@ -1,0 +1,257 @@
+"""Runs that start from a checkpoint: what they take over, what is refused, and that they resume to the bit."""
+
+import csv
+import itertools
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import actlab.data
+from actlab import models
+from actlab.config import replace
+from actlab.data import sources
+from actlab.errors import UserError
+from actlab.interop import huggingface
+from actlab.studies import origin, plan, session, trained
+from actlab.training.records import TIME_FIELDS, Workdir
+
+ENCODER = {
+    "model.kind": "encoder",
+    "model.n_layers": 1,
+    "model.d_ff": 16,
+    "model.use_bias": True,
+    "model.norm_position": "post",
+    "data.name": "story_grammar",
+    "data.tokenizer": "wordpiece",
+    "data.n_stories": 64,
+    "train.eval_tokens": 2000,
+    "sweep": {},
+}
+WISH = {"finetune.task": "wish", "model.n_classes": 2}
+
+
+def run(config, workdir):
+    return session.run(config, "test", workdir, ["test"])
+
+
+def metrics(workdir):
+    rows = Workdir(workdir).metrics()
+    return [{key: value for key, value in row.items() if key not in TIME_FIELDS} for row in rows]
+
+
+def losses(workdir, step):
+    return {row["run"]: row["loss"] for row in metrics(workdir) if (row["split"], row["step"]) == ("validation", step)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def uncalibrated():
+    """Every cohort is one program; what a plan measures is another test's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "make", lambda settings: [plan.Plan(one, (len(one.names),), 1, 0, 0.0) for one in settings])
+        yield
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory):
+    """A data directory whose grammar has few stories."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "N_VALIDATION_STORIES", 30)
+        folder = tmp_path_factory.mktemp("data")
+        actlab.data.prepare("story_grammar", folder, n_stories=64, progress=False)
+        yield str(folder)
+
+
+@pytest.fixture(scope="module")
+def config(small_sweep, stories):
+    """An encoder that is pre-trained for 12 steps, from two seeds."""
+    return replace(small_sweep, **{**ENCODER, "data.dir": stories, "sweep": {"seed": (1, 2)}})
+
+
+@pytest.fixture(scope="module")
+def pretrained(config, tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("pretrained") / "w"
+    assert run(config, workdir) == 0
+    return workdir
+
+
+@pytest.fixture(scope="module")
+def wish(config, pretrained):
+    """The classifier of each seed, from that seed's encoder."""
+    return replace(config, **WISH, **{"finetune.from_checkpoint": f"{pretrained}:gelu-lr0.001-seed{{seed}}"})
+
+
+@pytest.fixture(scope="module")
+def finetuned(wish, tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("finetuned") / "w"
+    assert run(wish, workdir) == 0
+    return workdir
+
+
+@pytest.fixture(scope="module")
+def swaps(config, pretrained):
+    """The first seed's encoder, as it was and swapped; two steps each."""
+    return replace(
+        config,
+        **{
+            "seed": 1,
+            "finetune.from_checkpoint": f"{pretrained}:gelu-lr0.001-seed1",
+            "finetune.swap.from": "gelu",
+            "finetune.swap.to": "relu",
+            "optimizer.warmup_steps": 0,
+            "train.n_steps": 2,
+            "sweep": {"finetune.swap.blocks": (0, 1)},
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def swapped(swaps, tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("swapped") / "w"
+    assert run(swaps, workdir) == 0
+    return workdir
+
+
+def test_training_goes_on_from_the_checkpoint_and_a_swap_is_seen_at_step_0(pretrained, swapped):
+    whole = losses(pretrained, 12)["gelu-lr0.001-seed1"]
+    names = [f"gelu-lr0.001-seed1-blocks{k}" for k in (0, 1)]
+    assert list(losses(swapped, 0)) == names
+    none, relu = losses(swapped, 0).values()
+    assert none == whole != relu and losses(swapped, 2)[names[0]] != none
+    notes = json.loads((swapped / "manifest.json").read_text())["sessions"][0]["notes"]
+    assert len(notes) == 2 and notes[0].endswith("seed1, step 12; drawn from the seed: nothing")
+
+
+def test_a_run_whose_blocks_are_all_swapped_is_a_model_with_the_new_activation(swapped):
+    plain, whole = (trained.load(swapped, f"gelu-lr0.001-seed1-blocks{k}") for k in (0, 1))
+    assert (plain.fields.activation, whole.fields.activation) == ("gelu", "relu")
+    tokens = jnp.arange(12).reshape(2, 6)
+    rebuilt = models.build(whole.fields).apply(whole.params, tokens)[0]
+    np.testing.assert_array_equal(rebuilt, whole.model.apply(whole.params, tokens)[0])
+    two = replace(whole.config, **{"model.n_layers": 2})
+    with pytest.raises(UserError, match="blocks=1 of 2 gave the model two activations"):
+        _ = whole._replace(config=two).fields
+
+
+def test_a_folded_swap_starts_from_another_bias(swaps, pretrained):
+    tokens = session.open_data([swaps])
+
+    def start(fold):
+        config = replace(swaps, **{"finetune.swap.blocks": 1, "finetune.fold": fold, "sweep": {}})
+        _, (setting,) = session.settle(config, session.sweep.expand(config), tokens)
+        return origin.given(setting)[0][0]
+
+    plain, folded = start(False), start(True)
+    changed = jax.tree.map(lambda a, b: not np.array_equal(a, b), plain, folded)
+    assert changed["block_0"]["feed_forward"]["down"] == {"bias": True, "kernel": False}
+    assert sum(jax.tree.leaves(changed)) == 1
+
+
+def test_what_was_swapped_stays_so_and_must_be_said(swaps, swapped):
+    path = {"finetune.from_checkpoint": f"{swapped}:gelu-lr0.001-seed1-blocks1", "sweep": {}}
+    tokens = session.open_data([swaps])
+
+    def settle(blocks):
+        config = replace(swaps, **path, **{"finetune.swap.blocks": blocks})
+        return session.settle(config, session.sweep.expand(config), tokens)[1][0]
+
+    (kept,), _ = origin.given(settle(1))
+    theirs = trained.load(swapped, "gelu-lr0.001-seed1-blocks1")
+    jax.tree.map(np.testing.assert_array_equal, kept, theirs.params)
+    assert theirs.model.spec.of_block(0).activation == "relu"
+    with pytest.raises(UserError, match=r"activation \(block 0\)='gelu', but .* was trained with 'relu'"):
+        settle(0)
+
+
+def test_a_classifier_has_the_encoder_and_a_head_of_its_seed(wish, pretrained, finetuned):
+    theirs = trained.load(pretrained, "gelu-lr0.001-seed2").params
+    _, (setting,) = session.settle(wish, session.sweep.expand(wish), session.open_data([wish]))
+    (_, ours), words = origin.given(setting)
+    assert {*theirs} - {*ours} == {"head", "head_norm", "output_bias"} and "classifier, pooler" in words[1]
+    jax.tree.map(np.testing.assert_array_equal, ours, {name: theirs[name] for name in ours})
+    rows = list(csv.DictReader((finetuned / "results.csv").read_text().splitlines()))
+    assert [row["objective"] for row in rows] == ["classification"] * 2 and rows[0]["task"] == "wish"
+    last = [row for row in metrics(finetuned) if row["split"] == "validation"][-1]
+    assert float(rows[1]["accuracy"]) == last["accuracy"] and float(rows[1]["macro_f1"]) == last["macro_f1"]
+    assert 0.3 < float(rows[0]["majority_accuracy"]) < 0.7
+
+
+def test_finetuning_stopped_and_resumed_is_never_stopped_to_the_bit(wish, finetuned, tmp_path, monkeypatch):
+    questions = itertools.count()
+
+    def asked(self):
+        self.received = 15 if next(questions) >= 3 else None
+        return self.received is not None
+
+    monkeypatch.setattr(session.StopSignal, "__call__", asked)
+    assert run(wish, tmp_path / "w") == 143
+    monkeypatch.undo()
+    assert run(wish, tmp_path / "w") == 0
+    assert metrics(tmp_path / "w") == metrics(finetuned)
+    one, other = (trained.load(workdir, "gelu-lr0.001-seed1").params for workdir in (tmp_path / "w", finetuned))
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+def test_a_hugging_face_directory_is_a_start_too(config, stories, tmp_path):
+    tokens = actlab.data.open_tokens("story_grammar", stories, "wordpiece", n_stories=64, progress=False)
+    model = replace(config, **{"model.vocab_size": tokens.vocab_size, "model.norm_epsilon": 1e-12}).model
+    params = models.build(model).init(jax.random.key(3))
+    huggingface.save(model, params, tmp_path / "hf")
+    open_sizes = {"model.vocab_size": None, "model.d_ff": None, "model.norm_epsilon": 1e-12, "model.context": 12}
+    classifier = replace(
+        config, **WISH, **open_sizes, **{"finetune.from_checkpoint": str(tmp_path / "hf"), "sweep": {}}
+    )
+    settled, (setting,) = session.settle(classifier, session.sweep.expand(classifier), session.open_data([classifier]))
+    assert (settled.model.vocab_size, settled.model.d_ff) == (tokens.vocab_size, 16)
+    (kept,), _ = origin.given(setting)
+    positions = params["position_embedding"]["embedding"]
+    np.testing.assert_array_equal(kept["position_embedding"]["embedding"], positions[:12])
+    jax.tree.map(np.testing.assert_array_equal, kept["block_0"], params["block_0"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"finetune.from_checkpoint": "nowhere"},
+            "from_checkpoint='nowhere' is neither a workdir .* nor a Hugging Face",
+        ),
+        ({"finetune.from_checkpoint": "WORKDIR"}, "holds 2 runs, for example gelu-.* after a colon"),
+        ({"finetune.from_checkpoint": "WORKDIR:gelu"}, "is not in .*valid: gelu"),
+        ({"finetune.from_checkpoint": "WORKDIR:{sed}"}, "config.sed is no field: did you mean 'seed'"),
+        ({"model.d_model": 16}, "config.model.d_model=16, but .* was trained with 8: set the same"),
+        ({"model.context": 17}, "config.model.context=17, but .* was trained with at most 16"),
+        ({"model.activation": "relu"}, r"model.activation \(block 0\)='relu', but .* was trained with 'gelu'"),
+        (
+            {"data.tokenizer": "bytes", "model.vocab_size": 2048},
+            "config.data.tokenizer='bytes', but .* another, 'wordpiece'",
+        ),
+        ({"model.vocab_size": 4096}, "config.model.vocab_size=4096, but .* 2048"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_field_and_leaves_nothing(wish, pretrained, tmp_path, changes, words):
+    place = {
+        name: str(value).replace("WORKDIR", str(pretrained)) if "check" in name else value
+        for name, value in changes.items()
+    }
+    with pytest.raises(UserError, match=words):
+        run(replace(wish, **place), tmp_path / "w")
+    assert not (tmp_path / "w").exists()
+
+
+def test_a_sweep_has_one_task(wish):
+    with pytest.raises(UserError, match="share finetune.task"):
+        replace(wish, sweep={"finetune.task": ("wish", "ending")})
+
+
+def test_a_workdir_without_a_checkpoint_says_so(wish, pretrained, tmp_path):
+    (tmp_path / "started").mkdir()
+    for name in ("config.json", "manifest.json"):
+        (tmp_path / "started" / name).write_text((pretrained / name).read_text())
+    with pytest.raises(UserError, match="from_checkpoint="):
+        run(
+            replace(wish, **{"finetune.from_checkpoint": f"{tmp_path / 'started'}:gelu-lr0.001-seed1", "sweep": {}}),
+            tmp_path / "w",
+        )
