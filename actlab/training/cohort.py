@@ -140,9 +140,7 @@ class Cohort:
         return Scores(
             mean(loss_RN),
             None if hits_RN is None else mean(hits_RN),
-            None
-            if confusion_RNCC is None
-            else classes.macro_f1(np.asarray(confusion_RNCC, np.float64).sum(axis=1)),
+            None if confusion_RNCC is None else classes.macro_f1(np.asarray(confusion_RNCC, np.float64).sum(axis=1)),
         )
 
     def probe(self, state: steps.TrainState, batch: Examples) -> dict[str, Float[np.ndarray, "R"]]:

@@ -162,8 +162,9 @@ class Classification:
 
     def scored(self, rows: Windows, weights: Weights) -> Examples:
         """Examples of rows and the weight of each."""
-        tokens = rows[..., :-1]
-        return Examples(tokens, rows[..., -1:], weights, real=tokens != self.padding)
+        tokens: Any = rows[..., :-1]  # an array of the host or of a device
+        labels: Any = rows[..., -1:]
+        return Examples(tokens, labels, cast(Any, weights), real=tokens != self.padding)
 
 
 NEXT_TOKEN = NextToken()
