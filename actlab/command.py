@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import track as rich_track
 
 from actlab.errors import UserError
+from actlab.files import write_atomically
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -58,15 +59,13 @@ def target(flag: str) -> pathlib.Path:
 
 
 def write(path: pathlib.Path, text: str) -> None:
-    """Writes a file beside and renames it: who reads sees the old one or the new one, never a part.
+    """Writes a file whole or not at all.
 
     Raises:
         UserError: where it cannot be written.
     """
-    beside = path.with_name(f".{path.name}.tmp")
     try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        write_atomically(path, text)
     except OSError as error:
         raise UserError(f"{path} cannot be written ({error.strerror}): name another file.") from error
 

@@ -10,7 +10,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 MAY_IMPORT = {
     "errors": set(),
-    "command": {"errors"},
+    "command": {"errors", "files"},
+    "files": set(),
     "checks": {"errors"},
     "page": set(),
     "axes": {"checks", "errors"},
@@ -23,7 +24,7 @@ MAY_IMPORT = {
     "data": {"errors", "command"},
     "models": {"activations", "config", "errors"},
     "probes": {"activations", "config"},
-    "training": {"activations", "config", "data", "errors", "models", "probes"},
+    "training": {"activations", "config", "data", "errors", "files", "models", "probes"},
     "studies": {
         "activations",
         "axes",
@@ -31,6 +32,7 @@ MAY_IMPORT = {
         "config",
         "data",
         "errors",
+        "files",
         "interop",
         "models",
         "probes",

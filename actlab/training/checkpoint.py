@@ -16,7 +16,7 @@ import jax
 import orbax.checkpoint as ocp
 
 from actlab.errors import UserError
-from actlab.training.files import write_atomically
+from actlab.files import write_atomically
 from actlab.training.processes import meet
 
 SEAL = "actlab_seal.json"  # lies inside a step's folder, so that it goes when the step goes

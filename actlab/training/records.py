@@ -13,7 +13,7 @@ import filelock
 from actlab import config as config_lib
 from actlab.config import Config
 from actlab.errors import UserError
-from actlab.training.files import write_atomically
+from actlab.files import write_atomically
 from actlab.training.rows import Row, RowFile
 
 TIME_FIELDS = ("tokens_per_second", "seconds")  # the only fields of a metrics row that differ between equal runs

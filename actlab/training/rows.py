@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from actlab.errors import UserError
-from actlab.training.files import write_atomically
+from actlab.files import write_atomically
 
 Row = dict[str, Any]
 

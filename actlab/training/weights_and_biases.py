@@ -11,7 +11,7 @@ import wandb  # pyright: ignore[reportMissingImports]
 from actlab import config as config_lib
 from actlab.config import Config
 from actlab.errors import UserError
-from actlab.training.files import write_atomically
+from actlab.files import write_atomically
 from actlab.training.rows import Row
 from actlab.training.scalars import scalars
 from actlab.training.watcher import Past, Watcher

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actlab.errors import UserError
+from actlab.files import write_atomically
 from actlab.studies.comparison.comparison import Comparison
-from actlab.training.files import write_atomically
 
 FILE = "verdicts.json"
 _DIGITS = 9  # what a sum in another order could change is left out

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from actlab.errors import UserError
+from actlab.files import write_atomically
 from actlab.protocol import LOSS, SENSITIVITY, Claims, Contrast
 from actlab.studies.deciding.orders import Orders
 from actlab.studies.survival import permanently_dead, revival_rate
-from actlab.training.files import write_atomically
 from actlab.training.records import Workdir
 from actlab.training.traces import read_censuses
 

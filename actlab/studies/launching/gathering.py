@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actlab.errors import UserError
+from actlab.files import write_atomically
 from actlab.studies.launching.job import Job
 from actlab.training import manifest
-from actlab.training.files import write_atomically
 from actlab.training.records import Row, Workdir
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from actlab import activations, axes
 from actlab import config as config_lib
 from actlab.config import Config
+from actlab.files import write_atomically
 from actlab.studies import plan, sweep
-from actlab.training.files import write_atomically
 from actlab.training.records import Row, Workdir
 from actlab.training.setting import Setting
 

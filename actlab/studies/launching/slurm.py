@@ -13,8 +13,8 @@ import subprocess
 from collections.abc import Sequence
 
 from actlab.errors import UserError
+from actlab.files import write_atomically
 from actlab.studies.launching.job import Job
-from actlab.training.files import write_atomically
 
 SECONDS_TO_SAVE = 120  # before the time limit
 

@@ -7,7 +7,7 @@ import pathlib
 def write_atomically(path: pathlib.Path, text: str) -> None:
     """Writes beside, syncs, renames: a reader sees the old file or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("w") as file:
+    with temporary.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
