@@ -1,7 +1,7 @@
 """Rules between the fields of a config, each within its own bounds already."""
 
 from actlab.errors import UserError
-from actlab.schema import CLASSES, Config
+from actlab.schema import CLASSES, Config, ModelConfig
 
 
 def check(config: Config) -> None:
