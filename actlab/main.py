@@ -4,6 +4,7 @@
   python -m actlab.main --config=configs/tinystories_gelu.py --config.optimizer.learning_rate=3e-4 --workdir=runs/mine
   python -m actlab.main --config=configs/seed_study.py:small --dry_run
   python -m actlab.main --config=runs/mine/config.json --workdir=runs/mine_again    (the same run once more)
+  python -m actlab.main --config=runs/mine/config.json --run=relu-lr0.001-seed2     (one run of a sweep, by itself)
   python -m actlab.main --config=configs/tinystories_gelu.py --profile=trace
 
 Without --workdir the folder is runs/CONFIG-FINGERPRINT. The same command again goes on where the last one stopped, or
@@ -20,6 +21,7 @@ from actlab import command, config_flag
 
 _CONFIG = config_flag.define()
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run or a sweep.")
+_RUN = flags.DEFINE_string("run", None, "Name of one run of a sweep.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Prints the plan and trains nothing.")
 _PROFILE = flags.DEFINE_string("profile", None, "Folder for a trace of a few updates; prints the slowest operations.")
 
@@ -29,9 +31,10 @@ def main(arguments: list[str]) -> int:
     command.refuse(arguments)
     config, path = config_flag.read()
 
-    from actlab.studies import session
+    from actlab.studies import session, sweep
     from actlab.training import processes
 
+    config = sweep.find(config, _RUN.value).config if _RUN.value else config
     processes.join()
 
     workdir = pathlib.Path(_WORKDIR.value) if _WORKDIR.value else None

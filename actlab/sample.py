@@ -14,7 +14,7 @@ from actlab import command
 from actlab.errors import UserError
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run or a sweep.")
-_RUN = flags.DEFINE_string("run", None, "Name of a run, where the folder is a sweep's.")
+_RUN = flags.DEFINE_string("run", None, "Name of one run of a sweep.")
 _PROMPT = flags.DEFINE_string("prompt", "", "Text that the document begins with.")
 _TEMPERATURE = flags.DEFINE_float("temperature", 1.0, "Divides the logits; 0 takes the likeliest token.", lower_bound=0)
 _TOP_K = flags.DEFINE_integer("top_k", 0, "Draws from this many likeliest tokens only; 0 from all.", lower_bound=0)

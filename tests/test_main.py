@@ -69,6 +69,7 @@ def files(folder):
         ([GELU, "-config.sed=3"], "config.sed is no field"),
         ([GELU, "--config.model.vocab_size=100", "--config.data.tokenizer=bytes"], "257 tokens"),
         ([GELU, "--wrokdir=x"], "wrokdir"),
+        ([GELU, "--run=gelu-lr0.003-seed1338"], "did you mean 'gelu-lr0.003-seed1337'"),
         ([GELU, "--config.data.name=tiny_storeis"], "tiny_stor"),
         ([GELU, "--config.data.tokenizer=morse"], "data.tokenizer='morse'"),
         ([GELU, "--config.data.tokenizer=gpt2"], "prepare gpt2"),

@@ -16,7 +16,7 @@ from actlab.errors import UserError
 
 _TO = flags.DEFINE_string("to", None, "Folder to write.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run or a sweep.")
-_RUN = flags.DEFINE_string("run", None, "Name of a run, where the folder is a sweep's.")
+_RUN = flags.DEFINE_string("run", None, "Name of one run of a sweep.")
 _FROM = flags.DEFINE_string("from", None, "Folder of the files to read.")
 
 BYTE_PAIRS = ("vocab.json", "merges.txt")

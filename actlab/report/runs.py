@@ -2,6 +2,8 @@
 
 import json
 import math
+import pathlib
+import shlex
 from collections.abc import Iterator, Mapping
 
 from actlab import config as config_lib
@@ -71,7 +73,7 @@ def _details(study: Study, run: Run) -> Details:
         columns = ("field", "default", "here")
         rows = [list(row) for row in _differences(run.config)]
         blocks.append(Table(f"{run.key}-config", columns, rows, "Where its config differs from the schema's defaults."))
-        blocks.append(Code(repeat(run.config, run.name), "The command that repeats this run alone:"))
+        blocks.append(Code(repeat(run.source.path, run.name), "The command that repeats this run alone:"))
     else:
         blocks.append(Text("Its config is not there: the folder holds results only.", "note"))
     return Details(run.key, f"{run.name}: {run.status}", tuple(blocks))
@@ -92,20 +94,19 @@ def _differences(config: Config) -> Iterator[tuple[str, str, str]]:
             yield path, str(defaults[path]), str(value)
 
 
-def repeat(config: Config, name: str) -> str:
-    """Commands for a shell that train a run once more."""
-    values = json.dumps(json.loads(config_lib.to_json(config)))
-    file = f"{''.join(letter if letter.isalnum() or letter in '-.' else '_' for letter in name)}.json"
-    return (
-        f"cat > {file} <<'END'\n{values}\nEND\n"
-        f"python -m actlab.main --config={file} --workdir=runs/{file.removesuffix('.json')}"
-    )
+def repeat(folder: pathlib.Path, name: str) -> str:
+    """The command that trains a run of a workdir once more, by itself."""
+    target = "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in name)
+    flags = {"config": folder / "config.json", "run": name, "workdir": f"runs/{target}"}
+    return shlex.join(["python", "-m", "actlab.main", *(f"--{flag}={value}" for flag, value in flags.items())])
 
 
 def _source(number: int, source: Source) -> Details:
     blocks: list[Block] = []
     if source.config:
-        command = f"python -m actlab.main --config={source.path}/config.json --workdir=runs/again"
+        command = shlex.join(
+            ["python", "-m", "actlab.main", f"--config={source.path}/config.json", "--workdir=runs/again"]
+        )
         blocks.append(Code(command, "The command that repeats all its runs:"))
         blocks.append(Code(config_lib.to_json(source.config), "config.json"))
     if source.manifest:

@@ -8,6 +8,7 @@ from typing import Any
 from actlab import axes
 from actlab import config as config_lib
 from actlab.config import Config
+from actlab.errors import UserError, suggestion
 
 TRACED = ("seed", "optimizer.learning_rate", "optimizer.weight_decay")  # may differ between the lanes of a program
 
@@ -28,6 +29,18 @@ def expand(config: Config) -> tuple[Run, ...]:
         UserError: if the fields of some run are at odds.
     """
     return tuple(_run(config, place) for place in _places(config.sweep))
+
+
+def find(config: Config, name: str) -> Run:
+    """The run of that name, which trains by itself as it does in its sweep.
+
+    Raises:
+        UserError: if the config has none of that name.
+    """
+    runs = {run.name: run for run in expand(config)}
+    if name not in runs:
+        raise UserError(f"--run={name} is not a run of the config: {suggestion(name, runs)}")
+    return runs[name]
 
 
 def _places(sweep: Sequence[axes.Axis]) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,9 @@
 
 import csv
 import html
+import pathlib
 import re
+import shlex
 
 import pytest
 
@@ -11,7 +13,7 @@ from actlab.page import blocks
 from actlab.report import runs, samples, text_b, verdicts
 from actlab.report.report import build, of
 from actlab.report.study import read
-from actlab.studies import comparison, table
+from actlab.studies import comparison, sweep, table
 
 SECTIONS = (
     "verdict",
@@ -87,13 +89,20 @@ def test_every_number_of_the_run_table_leads_to_its_run(study):
 
 
 def test_the_command_repeats_the_run(workdirs, study):
-    """What stands between the marks of the command is the run's config."""
-    run = read([study]).runs[17]
-    command = runs.repeat(run.config, run.name)
-    text = command.partition("<<'END'\n")[2].partition("\nEND\n")[0]
-    assert workdirs.config.from_json(text) == run.config
-    file = command.split()[2]
-    assert f"--config={file} " in command and file.endswith(".json") and file.startswith(run.name[:4])
+    """What the command is told is that run and no other, whatever a shell makes of its words."""
+    found = read([study])
+    for number in (0, 17, 119):
+        run = found.runs[number]
+        program, *flags = shlex.split(runs.repeat(run.source.path, run.name))[2:]
+        config, name, workdir = (flag.partition("=")[2] for flag in flags)
+        assert program == "actlab.main"
+        assert [flag.partition("=")[0] for flag in flags] == ["--config", "--run", "--workdir"]
+        again = sweep.find(workdirs.config.from_json(pathlib.Path(config).read_text()), name).config
+        assert workdirs.config.fingerprint(again) == workdirs.config.fingerprint(run.config)
+        assert again.sweep == () and workdir == f"runs/{run.name}"
+    line = shlex.split(runs.repeat(pathlib.Path("my runs"), "gelu_scale(s=0.25)-lr0.001-seed1"))
+    assert "--config=my runs/config.json" in line and "--run=gelu_scale(s=0.25)-lr0.001-seed1" in line
+    assert "--workdir=runs/gelu_scale_s_0.25_-lr0.001-seed1" in line
 
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"

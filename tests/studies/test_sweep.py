@@ -4,7 +4,7 @@ import pytest
 
 from actlab.config import Config, replace
 from actlab.errors import UserError
-from actlab.studies.sweep import cohorts, expand
+from actlab.studies.sweep import cohorts, expand, find
 
 GRID = {"model.activation": ("relu", "gelu"), "optimizer.learning_rate": (1e-4, 1e-3, 3e-3), "seed": (1, 2, 3)}
 
@@ -25,6 +25,15 @@ def test_axes_multiply_the_last_one_fastest():
     ]
     assert runs[0].name == "relu-lr0.0001-seed1" and len({run.name for run in runs}) == 18
     assert all(run.config.sweep == () for run in runs)
+
+
+def test_one_run_is_found_by_its_name():
+    config = replace(Config(), sweep=GRID)
+    run = find(config, "gelu-lr0.001-seed2")
+    assert run == expand(config)[13]
+    assert run.config == replace(Config(), **{"model.activation": "gelu", "optimizer.learning_rate": 1e-3, "seed": 2})
+    with pytest.raises(UserError, match="--run=gelu-lr0.001-seed4 is not a run of the config: did you mean"):
+        find(config, "gelu-lr0.001-seed4")
 
 
 def test_fields_of_one_axis_move_together():
