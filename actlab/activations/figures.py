@@ -69,7 +69,7 @@ FAMILIES = {
     ),
 }
 
-_SETTINGS: dict[Any, Any] = {
+SETTINGS: dict[Any, Any] = {
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
@@ -96,7 +96,7 @@ def draw(folder: pathlib.Path) -> list[pathlib.Path]:
     return [path for name, figure in figures.items() for path in save(figure, folder / name)]
 
 
-@matplotlib.rc_context(_SETTINGS)
+@matplotlib.rc_context(SETTINGS)
 def save(figure: Figure, path: pathlib.Path) -> list[pathlib.Path]:
     """Writes path.png and path.svg; the SVG is the same to the byte whenever the curves are."""
     paths = [path.with_suffix(".png"), path.with_suffix(".svg")]
@@ -124,7 +124,7 @@ def curves(name: str, low: float, high: float, points: int = 1000) -> Curves:
     return jax.lax.map(lambda x: (function(x), first(x), jax.grad(first)(x)), jnp.linspace(low, high, points))
 
 
-@matplotlib.rc_context(_SETTINGS)
+@matplotlib.rc_context(SETTINGS)
 def multiples(activations: Sequence[str]) -> Figure:
     """One panel per activation, all on the same axes."""
     columns = 6
@@ -143,7 +143,7 @@ def multiples(activations: Sequence[str]) -> Figure:
     return figure
 
 
-@matplotlib.rc_context(_SETTINGS)
+@matplotlib.rc_context(SETTINGS)
 def overlay(family: str) -> Figure:
     """f, f' and f'' of a family in three panels; beneath those of the gates, h(x, v) of each."""
     figure = Figure(figsize=(_PAGE, 4.6 if family == "gates" else 3.1), layout="constrained")
@@ -200,10 +200,10 @@ def _surfaces(figure: SubFigure, members: Sequence[str]) -> None:
 def _draw(panel: Axes, low: float, high: float, y: Array, line: Style, label: str, width: float) -> None:
     dashes = (0, line.dashes) if line.dashes else "-"
     x = np.linspace(low, high, len(y))
-    panel.plot(x, _broken(np.asarray(y)), color=line.colour, linestyle=dashes, linewidth=width, label=label)
+    panel.plot(x, broken(np.asarray(y)), color=line.colour, linestyle=dashes, linewidth=width, label=label)
 
 
-def _broken(y: np.ndarray) -> np.ndarray:
+def broken(y: np.ndarray) -> np.ndarray:
     """The curve with a gap where it jumps, which is where a step is far larger than its neighbours."""
     steps = np.pad(np.abs(np.diff(y)), 1)
     jumps = steps[1:-1] > 10 * np.maximum(steps[:-2], steps[2:]) + 1e-3

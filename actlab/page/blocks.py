@@ -51,6 +51,14 @@ class Figure:
 
 
 @dataclasses.dataclass(frozen=True)
+class Swatch:
+    """How curves of something are drawn: a colour, and lengths on and off in line widths, () for a solid line."""
+
+    colour: str
+    dashes: tuple[float, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class Choice:
     """One of some options."""
 
@@ -62,7 +70,7 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True)
 class Toggles:
-    """Some of some options, all of them at first unless `chosen` says which. `colours` marks options by swatches.
+    """Some of some options, all of them at first unless `chosen` says which; `swatches` mark options.
 
     Several of one param in a section are one choice in groups.
     """
@@ -71,7 +79,7 @@ class Toggles:
     label: str
     options: tuple[str, ...]
     chosen: tuple[str, ...] | None = None
-    colours: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    swatches: Mapping[str, Swatch] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +112,7 @@ class Cell:
     order: int | float | None = None
     link: str = ""
     words: str = ""
-    swatch: str = ""
+    swatch: Swatch | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ const CONFIG = {
     domainColor: "var(--faint)", tickColor: "var(--faint)", gridColor: "var(--line)", gridOpacity: 0.7,
     labelColor: "var(--ink)", titleColor: "var(--ink)", titleFontWeight: "normal", labelFontSize: 11, titleFontSize: 12,
   },
-  legend: { labelColor: "var(--ink)", titleColor: "var(--faint)", titleFontWeight: "normal", orient: "bottom", columns: 4 },
+  legend: { labelColor: "var(--ink)", titleColor: "var(--faint)", titleFontWeight: "normal", labelFontSize: 12, orient: "bottom", columns: 4 },
   header: { labelColor: "var(--ink)", titleColor: "var(--faint)", labelFontSize: 12 },
   title: { color: "var(--ink)", fontWeight: "normal" },
   text: { color: "var(--ink)" },

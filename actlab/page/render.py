@@ -9,9 +9,10 @@ from typing import Any
 import jinja2
 import markupsafe
 
-from actlab.page.blocks import Block, Details, Figure, Section, Side
+from actlab.page.blocks import Block, Cell, Details, Figure, Section, Side, Swatch, Table
 from actlab.page.figures import compact, libraries
 
+_SWATCH_DASH = 2  # pixels of a dash's unit
 _HERE = pathlib.Path(__file__).parent
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(_HERE), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
@@ -40,6 +41,8 @@ def render(title: str, lead: str, sections: Sequence[Section]) -> str:
         hashes=[_hash(script) for script in scripts],
         kind=lambda block: type(block).__name__,
         packed=_packed,
+        numeric=_is_numeric,
+        dashes=_dashes,
     )
 
 
@@ -55,6 +58,16 @@ def _walk(blocks: Sequence[Block]) -> Iterator[Block]:
 def _packed(figure: Figure) -> dict[str, Any]:
     data = {name: {"columns": table.columns, "rows": compact(table.rows)} for name, table in figure.data.items()}
     return {"spec": figure.spec, "data": data}
+
+
+def _is_numeric(table: Table, index: int) -> bool:
+    """Whether a column holds numbers, above which its heading stands."""
+    cells = [row[index] for row in table.rows]
+    return any(isinstance(cell, Cell) and cell.order is not None for cell in cells)
+
+
+def _dashes(swatch: Swatch) -> str:
+    return " ".join(f"{_SWATCH_DASH * length:g}" for length in swatch.dashes)
 
 
 def _name(block: Any) -> str:

@@ -142,7 +142,7 @@ def _units(study: Study, filters: scales.Filters, rows: Table) -> Figure:
         color=scales.colour(study.activations),
         tooltip=[*(alt.Tooltip(f"{name}:N") for name in ("activation", "rate", "layer")), *values],
     )
-    reach = base.mark_rule(strokeWidth=3).encode(x=alt.X("low:Q", title=None), x2="high:Q")
+    reach = base.mark_rule(strokeWidth=3).encode(x=alt.X("low:Q", title=None, axis=alt.Axis(tickCount=6)), x2="high:Q")
     middle = base.mark_point(filled=True, size=40, opacity=1).encode(x="mean:Q")
     largest = base.mark_point(size=25, opacity=0.8).encode(x="max:Q")
     chart = alt.layer(reach, middle, largest).properties(width=250, height=alt.Step(9))
@@ -167,13 +167,16 @@ def curvature(study: Study) -> Section:
         )
     matrix = Choice("matrix", "of the", tuple(_MATRICES), "Hessian")
     filters = scales.Filters(study, matrix, rates=True)
-    scale = alt.Scale(type="symlog", constant=0.1)
-    base = alt.Chart().encode(x=alt.X("step:Q", title="step", axis=alt.Axis(format="~s", tickCount=5)))
+    scale = alt.Scale(type="symlog", constant=0.1, zero=False, nice=False)
+    base = alt.Chart().encode(x=alt.X("step:Q", title="step", axis=scales.STEPS))
     tips = [
         *(alt.Tooltip(f"{name}:N") for name in ("activation", "rate", "step")),
         alt.Tooltip("value:Q", format=".4g"),
     ]
-    y = alt.Y("value:Q", title="largest eigenvalue", scale=scale, axis=alt.Axis(format="~g", tickCount=5))
+    # Vega's own ticks of a symlog scale are those of a linear one.
+    values = [-100, -10, -1, 0, *(digit * 10**power for power in range(7) for digit in (1, 3))]
+    ticks = alt.Axis(values=values, labelExpr="format(datum.value, ',')", labelOverlap=True)
+    y = alt.Y("value:Q", title="largest eigenvalue", scale=scale, axis=ticks)
     line = base.mark_line(point=True).encode(y=y, tooltip=tips, strokeDash=scales.dashes(study.activations))
     line = line.encode(color=scales.colour(study.activations))
     band = scales.band(base, scale, study.activations)

@@ -7,7 +7,7 @@ import altair as alt
 import numpy as np
 
 from actlab.page import Block, Choice, Figure, Rows, Section, Text
-from actlab.report import scales
+from actlab.report import deaths, scales
 from actlab.report.study import Run, Study
 from actlab.studies.survival import permanently_dead
 
@@ -42,13 +42,15 @@ def section(study: Study) -> Section:
         return Section("layers", "Layers over training", (Text(words),))
     present = [label for label in METRICS if any(label in cell for cube in lanes.values() for cell in _cells(cube))]
     metric = Choice("metric", "measure", tuple(present), present[min(1, len(present) - 1)])
-    filters = scales.Filters(study, metric, rates=True)
+    died = deaths.rows(study)
+    filters = scales.Filters(study, metric, *deaths.choice(died), rates=True)
     blocks: list[Block] = [*filters.controls, _figure(study, filters, lanes, present)]
     words = (
         "Means over seeds, on a batch of the validation set; D4 and D6 over all of it. D6 is D4 at this census and all "
         "later ones. Half of all pre-activations are negative at initialisation whatever the activation."
     )
-    return Section("layers", "Layers over training", (*blocks, Text(words, "note")))
+    blocks.append(Text(words, "note"))
+    return Section("layers", "Layers over training", (*blocks, *deaths.blocks(study, filters, died)))
 
 
 def measured(study: Study) -> dict[Lane, Cube]:
@@ -100,11 +102,12 @@ def _figure(study: Study, filters: scales.Filters, lanes: Mapping[Lane, Cube], p
     n_layers = 1 + max(layer for cube in lanes.values() for layers in cube.values() for layer in layers)
     columns = ("condition", "activation", "rate", "panel", "step", "layer", *present)
     tips = [alt.Tooltip(f"{name}:{kind}") for name, kind in (("panel", "N"), ("step", "Q"), ("layer", "Q"))]
+    ticks = alt.Axis(labelOverlap=True, labelSeparation=6, labelAngle=0, ticks=False)
     bands = (
         alt.Chart()
         .mark_rect()
         .encode(
-            x=alt.X("step:O", title="step", axis=alt.Axis(labelOverlap=True, labelAngle=0, ticks=False)),
+            x=alt.X("step:O", title="step", axis=ticks),
             y=alt.Y("layer:O", title="layer", sort="descending"),
             color=alt.Color(
                 "value:Q",
@@ -118,8 +121,10 @@ def _figure(study: Study, filters: scales.Filters, lanes: Mapping[Lane, Cube], p
     bands = bands.properties(width=200, height=alt.Step(28 if n_layers <= _FEW else 14))
     panels = [_place(lane)[3] for lane in lanes]
     facet = alt.Facet("panel:N", title=None, sort=list(dict.fromkeys(panels)))
-    chart = bands.facet(facet, data=alt.NamedData("points")).transform_calculate(value="datum[metric]")
-    chart = chart.transform_filter(f"{filters.expression} && isValid(datum.value)")
+    chart = bands.facet(facet, data=scales.DATA).resolve_axis(x="independent")
+    chart = chart.transform_calculate(value="datum[metric]").transform_filter(
+        f"{filters.expression} && isValid(datum.value)"
+    )
     last = {lane: cube[max(cube)] for lane, cube in lanes.items()}
     label = present[min(1, len(present) - 1)]
     said = "; ".join(

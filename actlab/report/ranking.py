@@ -11,6 +11,10 @@ from actlab.report.study import Run, Study
 from actlab.report.verdicts import Compared
 from actlab.studies.comparison import Comparison
 
+_COST = (
+    "Cost. Of runs that train side by side each has its share. What an activation costs by itself is measured by "
+    "python -m actlab.bench activations."
+)
 COLUMNS = ("condition", "activation", "view", "value", "low", "high", "label", "order")
 
 
@@ -75,7 +79,8 @@ def dots(
     axis = alt.X("value:Q", title=title, scale=scale, axis=ticks)
     line = base.mark_rule(strokeWidth=3).encode(x=alt.X("low:Q", scale=scale, title=title, axis=ticks), x2="high:Q")
     dot = base.mark_point(filled=True, size=80, opacity=1).encode(x=axis, tooltip=tips)
-    label = base.mark_text(align="left", dx=8, dy=-9, fontSize=11).encode(x=axis, text="label:N")
+    label = base.mark_text(align="left", dx=8, dy=-9, fontSize=11)
+    label = label.encode(x=axis, text="label:N", color=alt.value("var(--ink)"))
     chart = alt.layer(line, dot, label).properties(width="container", height=30 * len({row[1] for row in rows}))
     spec = scales.spec(chart, filters.params)
     return Figure(name, spec, {"points": Rows(COLUMNS, rows)}, alt_text, caption)
@@ -92,7 +97,7 @@ def _tables(name: str, one: Comparison) -> Iterator[Block]:
         counts = [scales.number(count, "d", **every) for count in (standing.seeds, standing.runs, standing.failed)]
         rows.append(
             [
-                Cell(standing.activation, swatch=scales.swatches([standing.activation])[standing.activation]),
+                Cell(standing.activation, swatch=scales.swatch(standing.activation)),
                 ",".join(standing.groups),
                 loss,
                 scales.span(standing.interval),
@@ -106,8 +111,8 @@ def _tables(name: str, one: Comparison) -> Iterator[Block]:
     pairs = [
         [
             str(pair.question),
-            scales.number(pair.own_best.effect.mean, "+.4f"),
-            scales.span(pair.own_best.effect.interval, "+.4f"),
+            scales.number(pair.own_best.effect.mean, "+"),
+            scales.span(pair.own_best.effect.interval, "+"),
             scales.number(pair.own_best.p, ".2g"),
             str(pair.own_best.verdict),
         ]
@@ -119,11 +124,10 @@ def _tables(name: str, one: Comparison) -> Iterator[Block]:
 
 def _views(one: Comparison) -> Iterator[list[Cell | str]]:
     for seen in one.seen:
-        budget = "-" if seen.view.budget is None else f"{seen.view.budget:,.3g} {seen.view.unit}"
         order = ", ".join(
             f"{standing.activation} {standing.loss:.4f}" for standing in seen.standings if standing.loss is not None
         )
-        yield [seen.view.name, budget, order or seen.view.reason]
+        yield [seen.view.name, seen.view.words, order or seen.view.reason]
 
 
 def cost(study: Study) -> Section:
@@ -148,14 +152,17 @@ def cost(study: Study) -> Section:
             for n, name in enumerate(ordered)
         ]
         said = "Dots with ranges: " + ", ".join(f"{row[1]} {row[3]:.3g} ms" for row in rows) + " a step."
-        caption = "Milliseconds of a training step of one run: median, least and most over runs, evaluation included."
+        caption = (
+            "Milliseconds of a training step of one run: median, least and most over runs. Evaluation is included, and "
+            "whatever else the machine did."
+        )
         filters = scales.Filters(study)
         filters.expression = "true"
         blocks.append(dots("cost-figure", study, filters, rows, "milliseconds a step", said, caption))
     least = min((statistics.median(values) for values in timed.values()), default=None)
     table = [_cost_row(name, runs, timed.get(name), least) for name, runs in done.items() if runs]
     columns = ("activation", "parameters", "MFLOP per token", "ms a step", "to the fastest", "tokens/s")
-    blocks.append(Table("cost-table", columns, table, "Cost. Of runs that train side by side each has its share."))
+    blocks.append(Table("cost-table", columns, table, _COST))
     return Section("cost", "Cost", tuple(blocks))
 
 
@@ -165,7 +172,7 @@ def _cost_row(name: str, runs: Sequence[Run], times: Sequence[float] | None, lea
     link = {"link": "runs-table", "words": scales.words(name)}
     each = statistics.median(times) if times else None
     return [
-        Cell(name, swatch=scales.swatches([name])[name]),
+        Cell(name, swatch=scales.swatch(name)),
         scales.number(first.parameters, ",d", **link),
         scales.number(first.flops_per_token / 1e6, ",.2f", **link),
         scales.number(each, ",.3g", **link),

@@ -1,5 +1,6 @@
 """Loss against learning rate, with intervals over seeds, and the sensitivity to it."""
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +10,7 @@ from actlab.page import Block, Cell, Controls, Figure, Rows, Section, Slider, Ta
 from actlab.report import ranking, scales
 from actlab.report.study import Run, Study
 from actlab.report.verdicts import Compared
-from actlab.studies.statistics import Effect
+from actlab.studies.statistics import Effect, nats
 
 COLUMNS = ("condition", "activation", "rate", "loss", "low", "high", "kind", "seed", "link", "status")
 
@@ -52,8 +53,12 @@ def _ended(runs: Sequence[Run]) -> list[Run]:
 def _curve(study: Study, filters: scales.Filters, rows: Sequence[Sequence[str | int | float | None]]) -> Figure:
     plain = alt.Chart(scales.DATA).transform_filter(filters.expression)
     ticks = alt.Axis(values=list(study.rates), format="~g", labelOverlap=True)
-    x = alt.X("rate:Q", scale=alt.Scale(type="log", nice=False, padding=12), title="learning rate", axis=ticks)
-    scale = alt.Scale(zero=False, nice=False, domainMax=alt.ExprRef("top"))
+    lowest, highest = study.rates[0], study.rates[-1]
+    ends = [lowest, highest] if highest > lowest else [lowest / 2, highest * 2]
+    across = alt.Scale(type="log", nice=False, padding=12, domain=ends)
+    x = alt.X("rate:Q", scale=across, title="learning rate", axis=ticks)
+    tops = json.dumps({condition: _highest(rows, condition) for condition in study.conditions})
+    scale = alt.Scale(zero=False, nice=False, padding=8, domainMax=alt.ExprRef(f"min(top, ({tops})[condition])"))
     y = alt.Y("loss:Q", scale=scale, title=f"validation loss, {study.unit}")
     base = plain.encode(x=x, y=y, color=scales.colour(study.activations))
     means = base.transform_filter("datum.kind === 'mean'")
@@ -83,13 +88,18 @@ def _curve(study: Study, filters: scales.Filters, rows: Sequence[Sequence[str | 
     return Figure("rates-figure", spec, {"points": Rows(COLUMNS, rows)}, f"Lines. Mean loss: {said}.", caption)
 
 
+def _highest(rows: Sequence[Sequence[str | int | float | None]], condition: str) -> float:
+    """Of the losses at a condition, so that another's do not press its curves together."""
+    return max((row[3] for row in rows if row[0] == condition and isinstance(row[3], float)), default=0.0)
+
+
 def _tables(study: Study) -> Iterator[Block]:
     lanes = study.lanes()
     for condition in study.conditions:
         rows = []
         for name in study.activations:
             cells = [_cell(condition, name, rate, lanes.get((condition, name, rate), [])) for rate in study.rates]
-            rows.append([Cell(name, swatch=scales.swatches([name])[name]), *cells])
+            rows.append([Cell(name, swatch=scales.swatch(name)), *cells])
         at = f" at {condition}" if condition else ""
         columns = ("activation", *map(scales.rate, study.rates))
         caption = f"Mean final validation loss by learning rate{at}, {study.unit}; + and - its 95% interval."
@@ -102,9 +112,9 @@ def _cell(condition: str, name: str, rate: float, runs: Sequence[Run]) -> Cell:
         return Cell("-")
     effect = Effect(tuple(run.result.loss for run in done if run.result))
     assert effect.mean is not None
-    text = f"{effect.mean:.4f}"
+    text = nats(effect.mean)
     if effect.interval:
-        text += f" \N{PLUS-MINUS SIGN} {(effect.interval.high - effect.interval.low) / 2:.4f}"
+        text += f" \N{PLUS-MINUS SIGN} {nats((effect.interval.high - effect.interval.low) / 2)}"
     diverged = sum(run.status == "diverged" for run in done)
     text += f" ({diverged} diverged)" if diverged else ""
     return Cell(text, effect.mean, "runs-table", scales.words(name, scales.rate(rate), condition))

@@ -36,7 +36,7 @@ def section(study: Study) -> Section:
     rows = [
         [
             Cell(run.name, link=run.key),
-            Cell(run.activation, swatch=scales.swatches([run.activation])[run.activation]),
+            Cell(run.activation, swatch=scales.swatch(run.activation)),
             Cell(scales.rate(run.learning_rate), run.learning_rate),
             Cell(str(run.seed), run.seed),
             *([run.condition] if several else []),

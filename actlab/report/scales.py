@@ -8,11 +8,13 @@ import altair as alt
 
 from actlab.activations import colours
 from actlab.errors import UserError
-from actlab.page import Cell, Choice, Controls, Toggles, ink
+from actlab.page import Cell, Choice, Controls, Swatch, Toggles, ink
 from actlab.report.study import Study
+from actlab.studies.statistics import nats
 
 _DASH = 2.0  # a style's dashes are in line widths
 DATA = alt.NamedData("points")
+STEPS = alt.Axis(format=",d", tickCount=5, tickMinStep=1, labelOverlap=True)
 
 
 def style(name: str) -> colours.Style:
@@ -24,9 +26,10 @@ def style(name: str) -> colours.Style:
         return colours.Style(colours.PALETTE[number % len(colours.PALETTE)], colours.DASHED)
 
 
-def swatches(activations: Sequence[str]) -> dict[str, str]:
-    """Colours for the page."""
-    return {name: ink(style(name).colour) for name in activations}
+def swatch(name: str) -> Swatch:
+    """How an activation's curves are drawn."""
+    of = style(name)
+    return Swatch(ink(of.colour), of.dashes)
 
 
 def colour(activations: Sequence[str], legend: bool = False) -> alt.Color:
@@ -35,7 +38,7 @@ def colour(activations: Sequence[str], legend: bool = False) -> alt.Color:
 
 
 def _scale(activations: Sequence[str]) -> alt.Scale:
-    return alt.Scale(domain=list(activations), range=list(swatches(activations).values()))
+    return alt.Scale(domain=list(activations), range=[swatch(name).colour for name in activations])
 
 
 def dashes(activations: Sequence[str]) -> alt.StrokeDash:
@@ -51,9 +54,9 @@ def spec(chart: Any, params: Mapping[str, Any]) -> dict[str, Any]:
     return {**content, "params": [{"name": name, "value": value} for name, value in params.items()]}
 
 
-def band(chart: alt.Chart, scale: alt.Scale, activations: Sequence[str]) -> alt.Chart:
+def band(chart: alt.Chart, scale: alt.Scale, activations: Sequence[str], **mark: Any) -> alt.Chart:
     """The area between `low` and `high`; the chart has its x and no colour, which an area's filling excludes."""
-    area = chart.mark_area(opacity=0.18, strokeWidth=0, clip=True)
+    area = chart.mark_area(opacity=0.18, strokeWidth=0, clip=True, **mark)
     colours_of = alt.Fill("activation:N", scale=_scale(activations), legend=None)
     return area.encode(y=alt.Y("low:Q", scale=scale), y2="high:Q", fill=colours_of)
 
@@ -61,7 +64,8 @@ def band(chart: alt.Chart, scale: alt.Scale, activations: Sequence[str]) -> alt.
 def by_rate(study: Study, chart: Any) -> Any:
     """Panels of a chart, one for each learning rate; the data need a column `panel`."""
     facet = alt.Facet("panel:N", title=None, sort=[panel(value) for value in study.rates])
-    return chart.facet(facet, data=DATA)
+    # The rows that panels fill are not known here: each has an axis of its own below it.
+    return chart.facet(facet, data=DATA).resolve_axis(x="independent")
 
 
 def panel(value: float) -> str:
@@ -81,8 +85,8 @@ class Filters:
         items += more
         self.params |= {one.param: one.chosen for one in more}
         if len(study.activations) > 1:
-            shown = swatches(study.activations)
-            items.append(Toggles("activations", "activations", study.activations, colours=shown))
+            swatches = {name: swatch(name) for name in study.activations}
+            items.append(Toggles("activations", "activations", study.activations, swatches=swatches))
         lists = {"rates": tuple(map(rate, study.rates))} if rates else {}
         lists |= {"seeds": tuple(map(str, study.seeds))} if seeds else {}
         for name, values in lists.items():
@@ -98,14 +102,16 @@ def rate(value: float) -> str:
     return f"{value:g}"
 
 
-def number(value: int | float | None, form: str = ".4f", **link: str) -> Cell:
-    """A cell of a number."""
-    return Cell("-") if value is None else Cell(format(value, form), float(value), **link)
+def number(value: int | float | None, form: str = "", link: str = "", words: str = "") -> Cell:
+    """A cell of a number, of nats where `form` is no more than a sign."""
+    if value is None:
+        return Cell("-")
+    return Cell(nats(value, form) if form in ("", "+") else format(value, form), float(value), link, words)
 
 
-def span(interval: Sequence[float] | None, form: str = ".4f") -> str:
-    """An interval in a cell."""
-    return "-" if interval is None else f"{interval[0]:{form}} to {interval[1]:{form}}"
+def span(interval: Sequence[float] | None, sign: str = "") -> str:
+    """An interval of nats in a cell."""
+    return "-" if interval is None else f"{nats(interval[0], sign)} to {nats(interval[1], sign)}"
 
 
 def words(*values: str) -> str:

@@ -12,27 +12,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from actlab.activations import figures
-from actlab.report import curves, distributions, layers, ranking, rates, scales, verdicts
+from actlab.report import curves, deaths, distributions, layers, ranking, rates, scales, verdicts
 from actlab.report.study import Study
 
 _PAGE = 7.5  # inches between the margins
-_SETTINGS: dict[Any, Any] = {
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "font.size": 8,
-    "grid.color": "#e4e4e4",
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "actlab",
-}
 _HEAT = ("D2 negative pre-activations", "D4 dead units", "gradient norm, feed-forward")
 _PANELS = 3  # in a row
 Row = Sequence[Any]
 
 
-@matplotlib.rc_context(_SETTINGS)
+@matplotlib.rc_context(figures.SETTINGS)
 def draw(study: Study, folder: pathlib.Path, questions: Sequence[str] = ()) -> list[pathlib.Path]:
     """Writes each figure that the study has rows for, of each condition, and returns the paths.
 
@@ -66,6 +55,8 @@ def _figures(study: Study, compared: verdicts.Compared, condition: str) -> Itera
     for label in _HEAT:
         if any(label in cell for cube in measured.values() for steps in cube.values() for cell in steps.values()):
             yield f"layers_{layers.METRICS[label].replace('/', '_')}", _heat(measured, label)
+    if survivors := [row for row in mine(deaths.rows(study)) if row[4] == deaths.ALL]:
+        yield "survival_of_units", _survival(study, survivors)
     if norms := mine(distributions.gradient_rows(study)):
         yield "gradient_norms", _norms(study, norms)
     if eigenvalues := [row for row in mine(distributions.curvature_rows(study)) if row[4] == "Hessian"]:
@@ -186,6 +177,19 @@ def _grid(cube: layers.Cube, label: str, steps: Sequence[int], n_layers: int) ->
     return np.asarray(
         [[cube.get(step, {}).get(layer, {}).get(label, np.nan) for step in steps] for layer in range(n_layers)]
     )
+
+
+def _survival(study: Study, rows: Sequence[Row]) -> Figure:
+    def drawing(axes: Axes, rate: float) -> None:
+        for name in study.activations:
+            mine = [row[5:9] for row in rows if row[1] == name and row[2] == scales.rate(rate)]
+            if mine:
+                step, share, low, high = np.asarray(mine, np.float64).T
+                axes.step(step, share, where="post", lw=1.2, **_line(name))
+                axes.fill_between(step, low, high, step="post", color=scales.style(name).colour, alpha=0.18, lw=0)
+        axes.set(xlabel="step")
+
+    return _by_rate(study, drawing, "share of units not yet dead for good")
 
 
 def _norms(study: Study, rows: Sequence[Row]) -> Figure:

@@ -56,7 +56,7 @@ def _rows(study: Study, condition: str) -> Iterator[list[Cell | str]]:
             cells: list[Cell | str] = []
             for _, table, field in _COLUMNS:
                 cells += [scales.number(table[name][index], ".3g"), _ours(runs, field, condition)]
-            yield [Cell(scales.rate(rate), rate), Cell(name, swatch=scales.swatches([name])[name]), *cells]
+            yield [Cell(scales.rate(rate), rate), Cell(name, swatch=scales.swatch(name)), *cells]
 
 
 def _ours(runs: Sequence[Run], field: str, condition: str) -> Cell:

@@ -106,7 +106,7 @@ def _figure(study: Study, filters: scales.Filters, rows: list[Point], found: lis
     chosen = f"{expression} && {seeds} && {kinds} && {split} && datum.step >= from_step"
     scale = alt.Scale(type="log", nice=False)
     y = alt.Y("loss:Q", title=f"loss, {study.unit}", scale=scale, axis=alt.Axis(format="~g", tickCount=6))
-    x = alt.X("step:Q", title="step", axis=alt.Axis(format="~s", tickCount=5))
+    x = alt.X("step:Q", title="step", axis=scales.STEPS)
     base = alt.Chart().encode(x=x, color=scales.colour(study.activations), detail="id:N")
     plain = alt.Chart().transform_filter("datum.kind === 'band'").encode(x=x, detail="id:N")
     band = scales.band(plain, scale, study.activations)
@@ -125,7 +125,7 @@ def _figure(study: Study, filters: scales.Filters, rows: list[Point], found: lis
         "kind:N", scale=alt.Scale(domain=["spike", "diverged"], range=["triangle-up", "cross"]), legend=None
     )
     mark = base.transform_filter("datum.kind === 'spike' || datum.kind === 'diverged'")
-    mark = mark.mark_point(size=40, filled=True, opacity=0.8, cursor="pointer")
+    mark = mark.mark_point(size=60, filled=True, opacity=0.8, cursor="pointer")
     mark = mark.encode(y=y, shape=shape, tooltip=[*tips[:5], alt.Tooltip("kind:N")])
     layers = alt.layer(band, line, run, mark, over).properties(width=250, height=200)
     chart = scales.by_rate(study, layers).transform_lookup(lookup="id", from_=lookup).transform_filter(chosen)

@@ -10,7 +10,7 @@ from actlab.report.study import Study, words_of
 from actlab.studies import comparison
 from actlab.studies.comparison import Comparison
 from actlab.studies.deciding import words
-from actlab.studies.statistics import MARGIN, paired_resolution
+from actlab.studies.statistics import MARGIN, nats, paired_resolution
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _limits(study: Study, compared: Compared) -> Iterator[str]:
             effect = pair.own_best.effect
             if effect.sd and effect.n > 1:
                 resolved = paired_resolution(effect.n) * effect.sd
-                warnings.append(f"differences below {resolved:.4f} nats would mostly be missed")
+                warnings.append(f"differences below {nats(resolved)} nats would mostly be missed")
         warnings += each.warnings
         place = words_of(each.condition.axes)
         if warnings:

@@ -198,8 +198,7 @@ def test_text_of_an_activation_is_escaped(known, page):
     mine = dataclasses.replace(known[0], record=record)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(colours.STYLES, hostile, colours.STYLES["relu"])
-        for module in (explorer, explorer.figures, explorer.tables):
-            patch.setattr(module, "style", lambda name: colours.STYLES[name])
+        patch.setattr(explorer.figures, "style", lambda name: colours.STYLES[name])
         html = explorer.page([mine, *known[1:]])
     assert hostile not in html and html.count("<script") == page.count("<script")
 

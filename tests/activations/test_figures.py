@@ -97,9 +97,9 @@ def test_the_curves_are_the_function_and_its_derivatives(name, expected):
 def test_a_curve_is_broken_where_it_jumps_and_nowhere_else():
     x = np.linspace(-4, 4, 1000)
     for name, jumps in (("gelu_scale(s=0.05)", (0, 0, 0)), ("hard_swish", (0, 2, 2)), ("relu", (0, 1, 0))):
-        found = [np.isnan(figures._broken(np.asarray(y))).sum() for y in figures.curves(name, -4.0, 4.0)]
+        found = [np.isnan(figures.broken(np.asarray(y))).sum() for y in figures.curves(name, -4.0, 4.0)]
         assert tuple(found) == jumps, name
-    assert np.isnan(figures._broken(np.sign(x)))[499]
+    assert np.isnan(figures.broken(np.sign(x)))[499]
 
 
 def test_styles_tell_activations_apart_also_without_colour_within_a_family():

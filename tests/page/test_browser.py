@@ -13,6 +13,7 @@ from actlab.page import (
     Rows,
     Section,
     Slider,
+    Swatch,
     Table,
     Text,
     Toggles,
@@ -47,7 +48,7 @@ def page(tmp_path_factory):
     }
     controls = Controls(
         (
-            Toggles("shown", "lanes", LANES, colours={"gelu": "#0072b2"}),
+            Toggles("shown", "lanes", LANES, swatches={"gelu": Swatch("#0072b2", (4.0, 1.5))}),
             Slider("scale", "scale", 0.5, 2.0, 0.5, 1.0),
             Choice("mark", "mark", ("a", "b"), "a"),
         )

@@ -18,6 +18,7 @@ from actlab.page import (
     Section,
     Side,
     Slider,
+    Swatch,
     Table,
     Text,
     Toggles,
@@ -33,7 +34,7 @@ SPEC = {"mark": "point", "data": {"name": "d"}}
 def everywhere(*texts: str) -> str:
     """A page with texts, one after the other, in every place that takes one."""
     text = itertools.cycle(texts)
-    cells = [[next(text), Cell(next(text), link=next(text), words=next(text), swatch=next(text))]]
+    cells = [[next(text), Cell(next(text), link=next(text), words=next(text), swatch=Swatch(next(text)))]]
     rows = {"d": Rows((next(text),), [(next(text),)])}
     toggles = Toggles(next(text), next(text), (next(text), next(text)))
     choice = Choice(next(text), next(text), (next(text),), "")
@@ -67,6 +68,17 @@ def test_every_text_is_there():
 
 def json_escape(text: str) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def test_numbers_stand_under_their_headings_and_curves_have_their_dashes():
+    dashed, solid = Swatch("#0072b2", (4.0, 1.5)), Swatch("red")
+    cells = [[Cell("gelu", swatch=dashed), Cell("1.2", 1.2)], [Cell("relu", swatch=solid), "-"]]
+    html = render("", "", [Section("s", "", (Table("t", ("name", "loss"), cells),))])
+    assert re.findall(r"<th scope=\"col\"( class=\"number\")?>", html) == ["", ' class="number"']
+    assert re.findall(r'stroke="([^"]*)"( stroke-dasharray="[^"]*")?', html) == [
+        ("#0072b2", ' stroke-dasharray="8 3"'),
+        ("red", ""),
+    ]
 
 
 def test_it_loads_nothing():

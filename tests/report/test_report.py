@@ -34,6 +34,7 @@ FIGURES = (
     "sensitivity-figure",
     "training-figure",
     "layers-figure",
+    "survival-figure",
     "gradients-figure",
     "activations-figure",
     "curvature-figure",

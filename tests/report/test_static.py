@@ -12,6 +12,7 @@ KINDS = (
     "layers_negative_fraction",
     "loss_by_learning_rate",
     "ranking",
+    "survival_of_units",
     "training_curves",
     "validation_curves",
 )

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 import jax
 
-from actlab.activations.colours import style
 from actlab.activations.dead_zones import DTYPES
 from actlab.activations.explorer import figures, tables
 from actlab.activations.explorer.curves import REACH
 from actlab.activations.explorer.facts import SCALE, SCALES, Facts, facts
 from actlab.activations.figures import FAMILIES
-from actlab.page import Choice, Controls, Section, Slider, Text, Toggles, ink, render
+from actlab.page import Choice, Controls, Section, Slider, Text, Toggles, render
 
 __all__ = ["Facts", "facts", "page"]
 
@@ -82,9 +81,9 @@ def _explore(known: Sequence[Facts], chosen: tuple[str, ...]) -> tuple:
 def _picker(names: Sequence[str], chosen: tuple[str, ...]) -> list[Toggles]:
     """A group of toggles for each family of more than one; each name is in the first that has it, else in the last."""
     homes = {name: _home(name) for name in names}
-    colours = {name: ink(style(name).colour) for name in names}
+    swatches = {name: figures.swatch(name) for name in names}
     return [
-        Toggles("shown", home, tuple(name for name in names if homes[name] == home), chosen, colours)
+        Toggles("shown", home, tuple(name for name in names if homes[name] == home), chosen, swatches)
         for home in sorted(set(homes.values()), key=[*map(_title, FAMILIES), _OTHERS].index)
     ]
 

@@ -12,7 +12,7 @@ from actlab.activations.dead_zones import DTYPES
 from actlab.activations.explorer.curves import HOVER
 from actlab.activations.explorer.facts import SCALE, SCALES, Facts
 from actlab.activations.moments import Moments
-from actlab.page import Figure, Rows, ink
+from actlab.page import Figure, Rows, Swatch, ink
 
 WIDTH = 4  # of x to each side, at first
 QUANTITIES = {
@@ -30,6 +30,12 @@ _DATA = alt.NamedData("points")
 _NONE = ""  # a point at 0 that is always there, so that panels have axes when nothing is picked
 _PICKED = f"(datum.activation === '{_NONE}' || indexof(shown, datum.activation) >= 0)"
 _EDGE = 100.0  # of the axis of dead zones
+
+
+def swatch(name: str) -> Swatch:
+    """How an activation's curves are drawn."""
+    of = style(name)
+    return Swatch(ink(of.colour), of.dashes)
 
 
 def overlay(known: Sequence[Facts], chosen: Sequence[str]) -> Figure:

@@ -5,13 +5,12 @@ import sys
 from collections.abc import Sequence
 
 from actlab.activations import table
-from actlab.activations.colours import style
 from actlab.activations.explorer.facts import Facts
-from actlab.activations.explorer.figures import QUANTITIES, shown_quantities
+from actlab.activations.explorer.figures import QUANTITIES, shown_quantities, swatch
 from actlab.activations.explorer.latex import plain
 from actlab.activations.extrema import Enclosure
 from actlab.activations.record import Activation
-from actlab.page import Cell, Table, ink
+from actlab.page import Cell, Table
 
 _EXTREMA = ("inf f", "inf f′", "sup f′", "sup |f″|")
 
@@ -77,7 +76,7 @@ def formulas(known: Sequence[Facts]) -> Table:
 
 def _name(facts: Facts, link: str = "") -> Cell:
     words = f"={facts.name}" if link else ""
-    return Cell(facts.name, link=link, words=words, swatch=ink(style(facts.name).colour))
+    return Cell(facts.name, link=link, words=words, swatch=swatch(facts.name))
 
 
 def _defaults(record: Activation) -> str:

@@ -13,7 +13,16 @@ from actlab.studies.comparison.grid import Grid
 from actlab.studies.comparison.pairs import Pair, Question, judge_pairs
 from actlab.studies.comparison.ranking import Standing, rank
 from actlab.studies.comparison.views import View, views
-from actlab.studies.statistics import CONFIDENCE, MARGIN, Judgement, Verdict, dunnett, paired_resolution
+from actlab.studies.statistics import (
+    ALPHA,
+    CONFIDENCE,
+    MARGIN,
+    Judgement,
+    Verdict,
+    dunnett,
+    nats,
+    paired_resolution,
+)
 from actlab.studies.table import Result
 
 
@@ -185,14 +194,16 @@ def in_numbers(judgement: Judgement) -> str:
     effect = judgement.effect
     if effect.undecidable or effect.mean is None or effect.interval is None or judgement.p is None:
         return f"{judgement.reason}."
-    low, high = effect.interval
-    words = f"{effect.mean:+.4f} nats ({CONFIDENCE:.0%} interval {low:+.4f} to {high:+.4f}, {effect.n} seeds"
+    mean, low, high = (nats(value, "+") for value in (effect.mean, *effect.interval))
+    words = f"{mean} nats ({CONFIDENCE:.0%} interval {low} to {high}, {effect.n} seeds"
     words += f", {effect.left_out} left out" if effect.left_out else ""
     words += f", p {judgement.p:.2g} after Holm over {judgement.family})"
     if judgement.reason and effect.sd:
-        words += (
-            f"; {effect.n} seeds of this spread find {paired_resolution(effect.n) * effect.sd:.4f} four times in five"
-        )
+        resolved = nats(paired_resolution(effect.n) * effect.sd)
+        words += f"; {effect.n} seeds of this spread find {resolved} four times in five"
+    within = judgement.p_equivalence is not None and judgement.p_equivalence <= ALPHA
+    if judgement.verdict in (Verdict.SUPPORTED, Verdict.REFUTED) and within:
+        words += "; so small a difference lies within the margin"
     return f"{words}." if effect.sd else f"{words}; the difference is the same with every seed."
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 from actlab.studies.comparison.comparison import Comparison, Seen
 from actlab.studies.comparison.pairs import Pair
 from actlab.studies.comparison.ranking import Standing
-from actlab.studies.statistics import Interval, Judgement, Verdict
+from actlab.studies.statistics import Interval, Judgement, Verdict, nats
 from actlab.training.objectives import UNITS
 
 STYLE = {
@@ -71,16 +71,15 @@ def _judgement(judgement: Judgement) -> tuple[str | Text, ...]:
     if effect.undecidable:
         verdict.append(f" ({judgement.reason})")
     p = "-" if judgement.p is None else f"{judgement.p:.2g}"
-    intervals = (_interval(effect.interval, "+.4f"), _interval(effect.bootstrap, "+.4f"))
-    return _number(effect.mean, "+.4f"), *intervals, p, str(effect.n), str(effect.left_out), verdict
+    intervals = (_interval(effect.interval, "+"), _interval(effect.bootstrap, "+"))
+    return _number(effect.mean, "+"), *intervals, p, str(effect.n), str(effect.left_out), verdict
 
 
 def _views(seen: Sequence[Seen]) -> Table:
     grid = _grid("equal", "budget", "ranking")
     for one in seen:
-        budget = "-" if one.view.budget is None else f"{one.view.budget:,.3g} {one.view.unit}"
         order = ", ".join(f"{standing.activation} {_number(standing.loss)}" for standing in one.standings)
-        grid.add_row(one.view.name, budget, order or one.view.reason)
+        grid.add_row(one.view.name, one.view.words, order or one.view.reason)
     return grid
 
 
@@ -88,9 +87,9 @@ def _grid(*columns: str) -> Table:
     return Table(*columns, box=None, pad_edge=False)
 
 
-def _number(value: float | None, form: str = ".4f") -> str:
-    return "-" if value is None else format(value, form)
+def _number(value: float | None, sign: str = "") -> str:
+    return "-" if value is None else nats(value, sign)
 
 
-def _interval(interval: Interval | None, form: str = ".4f") -> str:
-    return "-" if interval is None else f"{interval.low:{form}} to {interval.high:{form}}"
+def _interval(interval: Interval | None, sign: str = "") -> str:
+    return "-" if interval is None else f"{nats(interval.low, sign)} to {nats(interval.high, sign)}"

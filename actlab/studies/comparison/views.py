@@ -27,6 +27,14 @@ class View:
     grid: Grid | None
     reason: str = ""
 
+    @property
+    def words(self) -> str:
+        """The budget with its unit."""
+        if self.budget is None:
+            return "-"
+        form = ",.0f" if 1000 <= self.budget < 1e9 else ".3g"
+        return f"{self.budget:{form}} {self.unit}"
+
 
 class _Missing(Exception):
     """Why a view cannot be had."""

@@ -31,6 +31,12 @@ class Interval(NamedTuple):
     high: float
 
 
+def nats(value: float, sign: str = "") -> str:
+    """A number of nats in words: four decimals, or two digits where these would all be zero."""
+    text = f"{value:{sign}.4f}"
+    return text if value == 0 or float(text) else f"{value:{sign}.2g}"
+
+
 @dataclasses.dataclass(frozen=True)
 class Effect:
     """Paired differences in nats, one per seed, and how many seeds only one arm has.

@@ -54,6 +54,14 @@ def test_a_question_is_answered_in_one_sentence(tables, effect, noise, verdict, 
     assert one.main.pairs[0].at_rates[1e-2].family == 3
 
 
+@pytest.mark.parametrize(("effect", "noise", "within"), [(0.001, 0.0001, True), (0.03, 0.004, False)])
+def test_a_difference_within_the_margin_is_said_to_be_small(tables, effect, noise, within):
+    (one,) = compare(tables.read(rows(tables, {"gelu": 0.0, "relu": effect}, noise=noise)))
+    (sentence,) = one.sentences
+    assert sentence.startswith("supported: gelu has the lowest loss")
+    assert sentence.endswith("; so small a difference lies within the margin.") == within
+
+
 def test_a_leader_that_is_level_with_others_is_no_winner(tables):
     (one,) = compare(tables.read(rows(tables, {"gelu": 0.0, "relu": 0.0005, "tanh": 0.2})))
     assert one.sentences[0].startswith("undecided: ") and "cannot be told from" in one.sentences[0]

@@ -9,9 +9,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from actlab.errors import UserError
-from actlab.studies.statistics import Effect, bca_interval, paired, t_interval
+from actlab.studies.statistics import Effect, bca_interval, nats, paired, t_interval
 
 losses = st.lists(st.floats(0.5, 8), min_size=2, max_size=8)
+
+
+@pytest.mark.parametrize(
+    ("value", "sign", "words"),
+    [(1.23456, "", "1.2346"), (-0.25, "+", "-0.2500"), (0.0, "+", "+0.0000"), (-3.14e-5, "+", "-3.1e-05")],
+)
+def test_a_small_number_of_nats_is_not_written_as_none(value, sign, words):
+    assert nats(value, sign) == words
 
 
 def test_only_shared_seeds_are_paired_and_the_others_counted():
