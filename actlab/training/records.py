@@ -137,11 +137,12 @@ class Workdir:
         return list(csv.DictReader(path.read_text().splitlines())) if path.is_file() else []
 
     def write_results(self, rows: list[Row]) -> None:
-        """Replaces results.csv."""
+        """Replaces results.csv; a row from before there was a column has nothing there."""
         if not self._writes:
             return
+        header = dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row)
         with tempfile.SpooledTemporaryFile(mode="w+", newline="") as buffer:
-            writer = csv.DictWriter(buffer, rows[0].keys(), lineterminator="\n")
+            writer = csv.DictWriter(buffer, header, restval="", lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
             buffer.seek(0)

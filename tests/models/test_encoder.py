@@ -52,6 +52,29 @@ def test_every_token_sees_every_other_of_its_row_and_none_of_another(tiny, chang
         assert (np.delete(found[row], row, axis=1) == 0).all()
 
 
+def test_a_classifier_reads_the_first_token(tiny):
+    model, params, tokens = build(tiny, VARIANTS[3])
+    deaf = {
+        name: part | {"attention": jax.tree.map(jnp.zeros_like, part["attention"])} if "block" in name else part
+        for name, part in params.items()
+    }
+    found = influence(model, deaf, tokens, None)
+    for row in range(3):
+        assert found[row, 0, row, 0] > 0
+        assert (found[row, 0, row, 1:] == 0).all()
+
+
+def test_a_pre_norm_encoder_ends_in_a_norm(tiny):
+    model, params, tokens = build(tiny, VARIANTS[1])
+    empty = {name: jax.tree.map(jnp.zeros_like, part) if "block" in name else part for name, part in params.items()}
+    louder = {
+        name: jax.tree.map(lambda a: 3 * a, part) if "embedding" in name else part for name, part in empty.items()
+    }
+    quiet, loud = (model.hidden(params, tokens)[0] for params in (empty, louder))
+    np.testing.assert_allclose(loud, quiet, atol=1e-3)
+    assert np.abs(quiet).max() > 0.1
+
+
 @pytest.mark.parametrize("changes", VARIANTS)
 def test_no_real_token_sees_padding(tiny, changes):
     found = influence(*build(tiny, changes), REAL)

@@ -62,6 +62,14 @@ def test_results_come_back_as_written(workdir):
     assert float(result["final_loss"]) == 0.1 + 0.2 and result["status"] == "finished"
 
 
+def test_rows_of_a_version_that_had_fewer_columns_stay(workdir):
+    workdir.write_results([{"run": "a", "lanes": 1}, {"run": "b", "objective": "next_token", "lanes": 2}])
+    assert workdir.results() == [
+        {"run": "a", "objective": "", "lanes": "1"},
+        {"run": "b", "objective": "next_token", "lanes": "2"},
+    ]
+
+
 def test_another_config_is_refused_by_its_first_field_that_differs(workdir, tiny):
     other = config_lib.replace(tiny, **{"optimizer.learning_rate": 0.5, "model.activation": "relu"})
     with pytest.raises(UserError, match="config.model.activation is 'gelu' there and 'relu' here"):
