@@ -38,20 +38,22 @@ def config_of(name, preset):
     return config_lib.from_mapping(values.to_dict())
 
 
-@pytest.mark.parametrize("preset", ["small", "char", "paper"])
-@pytest.mark.parametrize("name", STUDIES)
-def test_a_study_is_a_balanced_sweep_on_tiny_stories_with_its_seeds_fastest(name, preset):
+ENCODER = "bert_tanh_vs_gelu"
+PRESETS = {ENCODER: ("small", "paper")}
+DATA = {"relu_vs_gelu": "auto", ENCODER: "story_grammar"}  # the data of the first is named on the command line
+CASES = [(name, preset) for name in STUDIES for preset in PRESETS.get(name, ("small", "char", "paper"))]
+
+
+@pytest.mark.parametrize(("name", "preset"), CASES)
+def test_a_study_is_a_balanced_sweep_on_one_data_set_with_its_seeds_fastest(name, preset):
     config = config_of(name, preset)
-    assert config.data.name in ("tiny_stories", "auto") and (config.data.name == "tiny_stories" or name == OLDEST)
+    assert config.data.name == DATA.get(name, "tiny_stories")
     axes = dict(config.sweep)
     assert list(axes)[-1] == "seed" and len(axes["seed"]) >= 5 and len(axes["model.activation"]) >= 2
     runs = sweep.expand(config_lib.replace(config, sweep={**axes, "seed": (1,)}))
     assert len({run.name for run in runs}) == math.prod(len(values) for values in axes.values()) / len(axes["seed"])
     if preset == "small":
         assert config.devices.max_lanes == len(axes["seed"]), "a program is one rate with all its seeds"
-
-
-OLDEST = "relu_vs_gelu"  # its data is named on the command line
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -100,6 +102,16 @@ def test_arms_of_relu_vs_gelu_change_one_thing():
     for preset, words in (("gian", "valid: char, paper, small"), ("char-gian", "did you mean 'gain'")):
         with pytest.raises(UserError, match=words):
             module_of("relu_vs_gelu").get_config(preset)
+
+
+def test_the_encoders_are_of_berts_kind_at_both_norms_and_an_unknown_preset_is_refused():
+    for preset, n_activations in (("small", 4), ("paper", 8)):
+        config = config_of(ENCODER, preset)
+        axes = dict(config.sweep)
+        assert config.model.kind == "encoder" and axes["model.norm_position"] == ("post", "pre")
+        assert config.model.position == "rotary" and len(axes["model.activation"]) == n_activations
+    with pytest.raises(UserError, match="did you mean 'small'"):
+        module_of(ENCODER).get_config("smal")
 
 
 def test_doses_of_curvature_are_equal_in_size():
