@@ -300,3 +300,14 @@ def test_a_classifier_beats_the_majority_in_a_few_steps_and_its_scores_are_those
     assert scores.macro_f1[0] == pytest.approx(np.mean(f1))
     assert scores.loss[0] == pytest.approx(float(loss), rel=1e-4)
     assert scores.accuracy[0] > 0.9 > 0.75 > 1 - labels.mean()
+
+
+def test_a_confusion_has_what_is_there_by_row_and_what_is_answered_by_column(tiny):
+    model = models.build(replace(tiny, **PLANTED).model)
+    params = model.init(jax.random.key(0))
+    params["classifier"]["bias"] = params["classifier"]["bias"] + jnp.array([0.0, 9.0])  # all are taken for class 1
+    rows = planted(12, 0)
+    examples = Classification(SPECIALS.padding).scored(jnp.asarray(rows), jnp.full((12, 1), 0.5))
+    n_ones = rows[:, -1].sum()
+    assert 0 < n_ones < 12
+    np.testing.assert_allclose(losses.confusion(model, params, examples), [[0, (12 - n_ones) / 2], [0, n_ones / 2]])
