@@ -46,7 +46,7 @@ def define() -> flags.FlagHolder:
         "config",
         None,
         "Config file, with a preset after a colon, or a config.json. --config.FIELD=VALUE, as often as wanted, changes "
-        "a field; actlab/config.py has them all.",
+        "a field; actlab/schema.py has them all.",
     )
     flag = flags.FLAGS["config"]
     flag.parser = _Parser(flag.parser)

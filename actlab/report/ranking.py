@@ -161,6 +161,8 @@ def cost(study: Study) -> Section:
         blocks.append(dots("cost-figure", study, filters, rows, "milliseconds a step", said, caption))
     least = min((statistics.median(values) for values in timed.values()), default=None)
     table = [_cost_row(name, runs, timed.get(name), least) for name, runs in done.items() if runs]
+    if not table:
+        return Section("cost", "Cost", (Text("No run has ended."),))
     columns = ("activation", "parameters", "MFLOP per token", "ms a step", "to the fastest", "tokens/s")
     blocks.append(Table("cost-table", columns, table, _COST))
     return Section("cost", "Cost", tuple(blocks))

@@ -127,13 +127,16 @@ def read(paths: Sequence[pathlib.Path]) -> Study:
     """The runs of workdirs, in training or not, or of folders with a results.csv.
 
     Raises:
-        UserError: for a path that holds neither, a broken file, and sources of other data, tokenizers or configs.
+        UserError: for a path that holds neither or comes twice, a broken file, and sources of other data, tokenizers
+            or configs.
     """
     for path in paths:
         if not any((path / name).is_file() for name in ("config.json", "results.csv")):
             raise UserError(
                 f"{path} holds no config.json and no results.csv: give the folder of a run, sweep or study."
             )
+        if [other.resolve() for other in paths].count(path.resolve()) > 1:
+            raise UserError(f"{path} is named twice: name each folder once.")
     tables = [path for path in paths if (path / "results.csv").is_file()]
     results = iter(table.read(tables))
     sources, runs = [], []

@@ -112,7 +112,8 @@ class _Source:
     def __init__(self, path: pathlib.Path):
         self.path = path / "results.csv" if path.is_dir() else path
         if not self.path.is_file():
-            raise UserError(f"{path} holds no results.csv: give a workdir whose runs are done, or such a file.")
+            fault = "is not there" if path.suffix == ".csv" else "holds no results.csv"
+            raise UserError(f"{path} {fault}: give a workdir whose runs are done, or such a file.")
         self.rows = _rows(self.path)
         known = [name for name, _ in config_lib.fields()]
         self.axes = [name for name in self.rows[0] if name == "weight_decay" or ("." in name and name in known)]

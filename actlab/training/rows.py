@@ -17,7 +17,8 @@ def read(path: pathlib.Path, *fields: str) -> list[Row]:
     """All complete rows of a file, none where there is no file; a last line cut short by a kill is left out.
 
     Raises:
-        UserError: for a line that is no JSON object with `run`, `step` and these fields; it names the line.
+        UserError: for a line that is no JSON object with `run`, `step` (a whole number) and these fields; it names the
+            line.
     """
     lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
     whole = [line for line in lines if line.endswith(b"\n")]
@@ -42,6 +43,8 @@ def _row(path: pathlib.Path, number: int, line: bytes, fields: tuple[str, ...]) 
         raise UserError(
             f"{path} line {number} has no {missing[0]!r}, so it is no row of a run: give a file that actlab.main wrote."
         )
+    if not isinstance(row["step"], int):
+        raise UserError(f"{path} line {number}: step={row['step']!r} is no whole number: restore the file.")
     return row
 
 

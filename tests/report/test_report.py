@@ -142,6 +142,7 @@ def test_runs_in_training_are_reported_as_such(workdirs, tmp_path, status):
     text = workdirs.text_of(build([path]))
     assert "Not finished: 4 not finished" in text and "No verdict yet" in text
     assert ('<figure id="training-figure">' in text) == (status == "open")
+    assert text.count("No run has ended.") == 2 and 'id="cost-table"' not in text
 
 
 def test_conditions_that_are_ready_are_compared_while_others_train(workdirs, tmp_path):

@@ -83,6 +83,11 @@ def test_a_line_cut_short_is_left_out_and_told(workdirs, six, tmp_path):
     [
         ("metrics.jsonl", '{"run": "a", "step": 1, "split": "train"}\nhello\n', "metrics.jsonl line 2 is not JSON"),
         ("metrics.jsonl", '{"epoch": 3, "loss": 1.0}\n', "metrics.jsonl line 1 has no 'run'"),
+        (
+            "metrics.jsonl",
+            '{"run": "a", "step": "x", "split": "train"}\n',
+            "line 1: step='x' is no whole",
+        ),
         ("traces.jsonl", '{"run": "a", "step": 1}\n', "traces.jsonl line 1 has no 'kind'"),
         ("manifest.json", "{", "manifest.json is not JSON"),
         ("verdicts.json", "[]", "verdicts.json holds no object"),
@@ -95,6 +100,11 @@ def test_a_broken_file_is_named(workdirs, six, tmp_path, name, content, words):
     (folder / name).write_text(content)
     with pytest.raises(UserError, match=words):
         read([folder])
+
+
+def test_a_folder_named_twice_is_refused(six):
+    with pytest.raises(UserError, match="is named twice"):
+        read([six, six.parent / "." / six.name])
 
 
 def test_an_empty_folder_is_refused(tmp_path):

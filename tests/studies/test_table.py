@@ -85,6 +85,8 @@ def test_columns_that_older_tables_lack_are_optional(tables):
 def test_files_that_are_no_tables(tables, tmp_path):
     with pytest.raises(UserError, match="holds no results.csv"):
         table.read([tmp_path])
+    with pytest.raises(UserError, match="results.csv is not there: give"):
+        table.read([tmp_path / "results.csv"])
     path = tables.write(tmp_path / "results.csv", [tables.row("gelu", 1e-3, 2, 1.0)])
     header, row = path.read_text().splitlines()
     for text, words in ((header, "has no row"), (f"{header}\n{row},7", "cells"), (f"{header}\ngelu", "cells")):
