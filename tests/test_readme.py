@@ -14,6 +14,7 @@ from actlab.activations import figures
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 PAGES = [path for path in ROOT.rglob("*.md") if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)]
+WORDS = re.compile(r">([^<>\s][^<>]*)</text>")
 NUMBER = re.compile(r"-?\d+\.\d+|-?\d+")
 
 
@@ -47,6 +48,7 @@ def test_the_picture_is_what_its_command_draws():
         picture().draw().savefig(file, format="svg", metadata={"Date": None})
     drawn, kept = file.getvalue(), (ROOT / "experiments/first_runs/figure.svg").read_text()
     assert NUMBER.sub("", drawn) == NUMBER.sub("", kept)
+    assert WORDS.findall(drawn) == WORDS.findall(kept) and "1.180" in WORDS.findall(kept)
     numbers = [np.asarray(NUMBER.findall(text), np.float64) for text in (drawn, kept)]
     np.testing.assert_allclose(*numbers, atol=0.01)
 
