@@ -6,16 +6,20 @@ import pathlib
 import types
 
 import chromium
+import hypothesis
 import jax
 import numpy as np
 import pytest
 
 import actlab.data
 from actlab import config as config_lib
+from actlab.activations import catalogue
 from actlab.config import Config
 from actlab.studies import table
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+hypothesis.settings.register_profile("actlab", deadline=None)  # no test asserts on time
+hypothesis.settings.load_profile("actlab")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -113,6 +117,18 @@ def texts(tmp_path_factory) -> str:
         (source / f"{name}.txt").write_text("".join(lines))
     actlab.data.prepare("mine", folder, source=source, tokenizer="bytes", progress=False)
     return str(folder)
+
+
+@pytest.fixture(autouse=True)
+def catalogue_as_it_was():
+    """What a test registers is gone after it: others count the names."""
+    records, aliases = dict(catalogue._records), dict(catalogue._aliases)
+    yield
+    if (records, aliases) != (catalogue._records, catalogue._aliases):
+        for known, before in ((catalogue._records, records), (catalogue._aliases, aliases)):
+            known.clear()
+            known.update(before)
+        catalogue.get.cache_clear()
 
 
 @pytest.fixture(scope="session")

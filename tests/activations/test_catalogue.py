@@ -103,17 +103,12 @@ def test_integers_and_complex_numbers_are_refused(name, wrong):
 @pytest.fixture
 def own():
     """A user's activation, removed after the test."""
-    from actlab.activations import catalogue
 
     @activations.elementwise
     def bent(x, slope: float = 0.5):
         return x + slope * jnp.abs(x)
 
-    record = activations.Activation("bent", bent, r"x + a |x|", "me", aliases=("benty",), parameters={"slope": 0.5})
-    yield record
-    catalogue._records.pop("bent", None)
-    catalogue._aliases.pop("benty", None)
-    catalogue.get.cache_clear()
+    return activations.Activation("bent", bent, r"x + a |x|", "me", aliases=("benty",), parameters={"slope": 0.5})
 
 
 def test_a_user_registers_their_own(own):

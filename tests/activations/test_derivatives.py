@@ -85,7 +85,7 @@ def test_conventions_at_kinks(name, point, slope, curvature):
     assert jax.grad(jax.grad(f))(point) == pytest.approx(curvature, rel=1e-6)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50, derandomize=True)
 @given(
     st.sampled_from(["gelu", "gelu_tanh", "quick_gelu", "silu", "hard_swish", "gelu_scale(s=0.3)"]),
     st.floats(-50, 50, width=32),

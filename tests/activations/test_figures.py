@@ -11,7 +11,7 @@ from absl.testing import flagsaver
 
 from actlab import activations
 from actlab.activations import __main__ as command
-from actlab.activations import catalogue, colours, figures
+from actlab.activations import colours, figures
 from actlab.errors import UserError
 
 
@@ -114,8 +114,7 @@ def test_styles_tell_activations_apart_also_without_colour_within_a_family():
 def own():
     """A gated activation of a user's."""
     thrice = activations.Activation("thrice", jnp.abs, "3 v |x|", "ours", gated=True, value_fn=lambda v: 3 * v)
-    yield activations.register(thrice)
-    catalogue._records.pop("thrice")
+    return activations.register(thrice)
 
 
 def test_a_style_is_that_of_the_name_whatever_its_parameters_and_a_new_activation_has_one(own):

@@ -77,7 +77,7 @@ def test_the_stories_of_this_version_are_pinned() -> None:
     assert (story_grammar.VERSION, digest) == ("1.0.0", PINNED), "The stories changed: bump VERSION and pin them anew."
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(), st.integers(min_value=0))
 def test_parsing_finds_the_choices_and_no_others(seed: int, i: int) -> None:
     told = story(seed, i)
@@ -87,7 +87,7 @@ def test_parsing_finds_the_choices_and_no_others(seed: int, i: int) -> None:
     assert told.nats == pytest.approx(-math.log(math.prod(c.share / SHARES for c in choices.path)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 1000), st.data())
 def test_parsing_refuses_what_is_no_story(i: int, data: st.DataObject) -> None:
     text = story(1, i).text

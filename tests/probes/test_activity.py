@@ -18,7 +18,7 @@ def arrays(seed, shape):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6))
 def test_moments_are_those_of_the_tokens_that_count(seed, n_on):
     x, weights = arrays(seed, (6, 5)) + 0.3, (np.arange(6) < n_on).astype(np.float32)
@@ -68,7 +68,7 @@ def error_without(a, down, removed):
     return np.linalg.norm((a * removed) @ down) / np.linalg.norm(a @ down)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1))
 def test_cett_removes_as_many_of_the_smallest_outputs_as_the_error_allows(seed):
     a, down = arrays(seed, (1, 9)), arrays(seed + 1, (9, 4))

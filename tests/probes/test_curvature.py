@@ -27,14 +27,14 @@ def rotated(spectrum, seed):
     return ((basis * spectrum) @ basis.T).astype(np.float32)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.floats(-10, 10, width=32), min_size=12, max_size=12), st.integers(0, 2**32 - 1))
 def test_a_space_that_is_gone_through_gives_the_largest_eigenvalue(spectrum, seed):
     top = top_of(rotated(spectrum, seed))
     assert top.value == pytest.approx(max(spectrum), abs=1e-4 * (1 + max(np.abs(spectrum))))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 2**32 - 1), st.floats(-1, 1))
 def test_the_planted_curvature_of_a_large_quadratic_is_within_the_residual(seed, shift):
     rng = np.random.default_rng(seed)

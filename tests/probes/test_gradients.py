@@ -39,7 +39,7 @@ def reference_spikes(series):
     return found
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 300), st.lists(st.integers(0, 299), max_size=5))
 def test_spikes_are_those_of_the_definition(seed, n, places):
     series = np.random.default_rng(seed).standard_t(3, n)
@@ -48,7 +48,7 @@ def test_spikes_are_those_of_the_definition(seed, n, places):
 
 
 @given(st.integers(0, 2**32 - 1), st.sets(st.integers(128, 999), max_size=6))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_planted_spikes_in_a_falling_loss_are_all_found_and_no_others(seed, places):
     steps = np.arange(1000)
     loss = 2 + 3 * np.exp(-steps / 200) + np.random.default_rng(seed).uniform(-0.05, 0.05, 1000)

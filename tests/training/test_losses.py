@@ -19,7 +19,7 @@ from actlab.training.objectives import NEXT_TOKEN
 
 
 @given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.1, 1.0, 30.0]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_cross_entropy_is_minus_log_softmax(seed, scale):
     rng = np.random.default_rng(seed)
     logits, targets = rng.normal(size=(2, 3, 5)) * scale, rng.integers(0, 5, (2, 3))

@@ -63,7 +63,7 @@ def test_schedules_at_their_corners(schedule, middle, last):
     schedule=st.sampled_from(["cosine", "linear", "constant"]),
     last=st.floats(0, 1),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_fraction_rises_to_one_then_never_rises_and_no_update_is_wasted(warmup, length, schedule, last):
     config = OptimizerConfig(warmup_steps=warmup, schedule=schedule, final_lr_fraction=last)
     # A fixed number of steps keeps the shape, and so the compiled operations, of all examples.

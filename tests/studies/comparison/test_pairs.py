@@ -122,7 +122,7 @@ def test_no_common_seed_is_undecided():
     assert "no seed has a run of both" in pair.own_best.reason and pair.own_best.verdict == Verdict.UNDECIDED
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 2**31), st.permutations(range(4)), st.floats(-0.3, 0.3))
 def test_order_of_seeds_and_a_constant_change_nothing_and_turning_the_question_turns_the_verdict(seed, order, shift):
     losses = np.random.default_rng(seed).uniform(1, 3, (2, 3, 4))

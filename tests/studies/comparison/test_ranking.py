@@ -28,7 +28,7 @@ def test_letters_by_hand(different, expected):
     assert " ".join("".join(groups[name]) for name in "vwx") == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sets(st.sampled_from(list(itertools.combinations(NAMES, 2)))))
 def test_two_share_a_letter_exactly_where_they_do_not_differ(different):
     groups = letters(NAMES, sorted(different))

@@ -96,7 +96,7 @@ def test_losses_that_are_not_finite_are_refused(bad):
         paired({1: bad, 2: 1.0}, {1: 1.0, 2: 1.0})
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(losses, losses, st.randoms(), st.floats(-5, 5))
 def test_neither_names_of_seeds_nor_a_common_shift_matter_and_swapping_changes_the_sign(one, other, random, shift):
     first, second = dict(enumerate(one)), dict(enumerate(other))

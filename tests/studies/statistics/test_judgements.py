@@ -64,7 +64,7 @@ def test_what_allows_no_test_is_no_part_of_the_family():
     assert "one seed" in judged[1].reason and judged[2].reason == "the cat sat on it"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.floats(-1, 1), min_size=0, max_size=5), min_size=1, max_size=4))
 def test_swapping_all_signs_swaps_the_words_and_nothing_is_nan(family):
     turned = {Verdict.SUPPORTED: Verdict.REFUTED, Verdict.REFUTED: Verdict.SUPPORTED}
