@@ -36,8 +36,8 @@ class PublicFile:
         return f"{HUB}/{self.address}"
 
 
-def require_network(what: str, advice: str, address: str = HUB) -> None:
-    """Tries the hub, or another address, for two seconds.
+def require_network(what: str, advice: str, address: str) -> None:
+    """Tries an address for two seconds.
 
     Raises:
       UserError: no connection; the sentence ends in `advice`.
@@ -54,7 +54,7 @@ def fetch(file: PublicFile, target: Path, *, advice: str, show: bool) -> None:
     """
     if target.exists() and target.name in _sums(target.parent):
         return _verify(target)
-    require_network(target.name, advice)
+    require_network(target.name, advice, HUB)
     say(f"downloading {file.url} ({file.size / 1e6:,.1f} MB, licence {file.licence}) to {target}", show=show)
     partial = target.with_name(target.name + ".partial")
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -76,7 +76,7 @@ def _download(directory: Path, *, show: bool) -> Mapping[str, bytes]:
     advice = _advice(directory)
     place = directory / "downloads" / NAME
     if not all((place / name).exists() for name in FILES):
-        download.require_network("GPT-2's vocabulary", advice)
+        download.require_network("GPT-2's vocabulary", advice, download.HUB)
     with folders.locked(directory, "downloads", show=show):
         for name, file in FILES.items():
             download.fetch(file, place / name, advice=advice, show=show)

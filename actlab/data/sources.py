@@ -171,7 +171,7 @@ def _download(directory: Path, *, show: bool) -> Path:
     folder = directory / "downloads" / TINY_STORIES
     advice = f"without a network {prepare_hint(TINY_STORIES, directory)}."
     if not all((folder / name).exists() for name in TINY_STORIES_FILES):
-        download.require_network("TinyStories", advice)
+        download.require_network("TinyStories", advice, download.HUB)
     with folders.locked(directory, "downloads", show=show):
         for name, file in reversed(TINY_STORIES_FILES.items()):
             download.fetch(file, folder / name, advice=advice, show=show)

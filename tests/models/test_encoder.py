@@ -70,7 +70,8 @@ def test_a_pre_norm_encoder_ends_in_a_norm(tiny):
     louder = {
         name: jax.tree.map(lambda a: 3 * a, part) if "embedding" in name else part for name, part in empty.items()
     }
-    quiet, loud = (model.hidden(params, tokens)[0] for params in (empty, louder))
+    hidden = jax.jit(lambda params: model.hidden(params, tokens)[0])
+    quiet, loud = hidden(empty), hidden(louder)
     np.testing.assert_allclose(loud, quiet, atol=1e-3)
     assert np.abs(quiet).max() > 0.1
 

@@ -163,7 +163,7 @@ def test_links_unfold_and_filter(browser, page):
     assert _first_column(browser) == ["ten"]
     assert not browser.run("return document.querySelector('#more').open")
     browser.click("#table tbody tr:nth-child(1) a")
-    assert browser.run("return document.querySelector('#more').open")
+    browser.wait("return document.querySelector('#more').open")  # its event comes after the click
 
 
 def test_a_mark_leads_to_its_place(browser, page):
