@@ -35,7 +35,8 @@ class Contrast:
 
     What an arm is worth is its final validation loss, its learning-rate sensitivity (both nats), or else a column of
     results.csv at its rate, the logarithm to base 10 of it if `log`. A `trend` must also be one by Jonckheere and
-    Terpstra's test over the arms in the order of their weights.
+    Terpstra's test over the arms in the order of their weights. A `control` can
+    refute a claim, but to pass it proves nothing.
     """
 
     terms: tuple[tuple[float, Arm], ...]
@@ -44,6 +45,7 @@ class Contrast:
     bound: float = 0.0
     log: bool = False
     trend: bool = False
+    control: bool = False
 
     def __str__(self) -> str:
         name = f"log10 {self.of}" if self.log else self.of

@@ -162,6 +162,8 @@ def _rule(test: Test, judgement: Judgement, margin: float) -> Ruling:
         verdict, reason = Verdict.UNDECIDED, "the test over the ordered arms does not agree"
     if verdict == Verdict.EQUIVALENT and test.contrast.of not in (LOSS, SENSITIVITY):
         verdict, reason = Verdict.UNDECIDED, "no difference is shown, and only of losses is it said what is equal"
+    if verdict == Verdict.SUPPORTED and test.contrast.control:
+        verdict, reason = Verdict.UNDECIDED, "a control is passed, which refutes nothing and proves nothing"
     p = judgement.p_equivalence if verdict == Verdict.EQUIVALENT else judgement.p
     return Ruling(test, verdict, p, judgement.family, reason)
 

@@ -1,5 +1,6 @@
 """Decisions on claims: planted tables with known answers, and tables that are refused."""
 
+import dataclasses
 import math
 
 import pytest
@@ -46,6 +47,14 @@ def test_a_planted_difference_has_its_word(tables, relu, verdict, at):
     assert "1,000 parameters" in evidence["scale"]
     (gelu, other), n_rates = evidence["row"], 1 if at else 2
     assert len(gelu["runs"]) == 6 * n_rates and other["mean"] - gelu["mean"] == pytest.approx(relu - 1, abs=0.003)
+
+
+@pytest.mark.parametrize(("relu", "verdict"), [(1.1, "undecided"), (0.9, "refuted")])
+def test_a_control_refutes_and_proves_nothing(tables, relu, verdict):
+    control = dataclasses.replace(lower("gelu", "relu", at=1e-3), control=True)
+    decision = word(tables, planted(tables, {"gelu": 1.0, "relu": relu}), control)
+    assert decision.verdict == verdict
+    assert (decision.deciding.reason != "") == (verdict == "undecided")
 
 
 def test_what_is_too_noisy_is_undecided(tables):
