@@ -1,5 +1,6 @@
 """Eight simulated devices compute what one does, however lanes, batch and parameters are dealt among them."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -68,14 +69,26 @@ ARRANGEMENTS = [
 
 
 @pytest.fixture(scope="module")
-def results(tiny):
+def results(tiny, tmp_path_factory):
+    # One of the workers computes; they share the folder above their own.
+    kept = tmp_path_factory.getbasetemp().parent / f"layout-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"
+    with kept.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        text = file.read() or computed(tiny)
+        file.truncate(0)
+        file.write(text)
+    return json.loads(text)
+
+
+def computed(tiny):
     # What is drawn must not depend on the devices either.
     config = replace(tiny, **{"data.batch_size": 8, "model.n_layers": 1, "model.activation": "stochastic_gelu"})
     environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
     line = [sys.executable, "-c", PROGRAM, json.dumps(ARRANGEMENTS)]
     done = subprocess.run(line, input=to_json(config), env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return done.stdout
 
 
 @pytest.mark.parametrize("index", range(1, len(ARRANGEMENTS)), ids=lambda index: str(ARRANGEMENTS[index]))
