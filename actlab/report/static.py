@@ -179,14 +179,19 @@ def _grid(cube: layers.Cube, label: str, steps: Sequence[int], n_layers: int) ->
     )
 
 
+def _measured(study: Study, rows: Sequence[Row], rate: float) -> Iterator[tuple[Any, ...]]:
+    """(activation, step, value, low, high) of those that have rows at a rate."""
+    for name in study.activations:
+        mine = [row[5:9] for row in rows if row[1] == name and row[2] == scales.rate(rate)]
+        if mine:
+            yield name, *np.asarray(mine, np.float64).T
+
+
 def _survival(study: Study, rows: Sequence[Row]) -> Figure:
     def drawing(axes: Axes, rate: float) -> None:
-        for name in study.activations:
-            mine = [row[5:9] for row in rows if row[1] == name and row[2] == scales.rate(rate)]
-            if mine:
-                step, share, low, high = np.asarray(mine, np.float64).T
-                axes.step(step, share, where="post", lw=1.2, **_line(name))
-                axes.fill_between(step, low, high, step="post", color=scales.style(name).colour, alpha=0.18, lw=0)
+        for name, step, share, low, high in _measured(study, rows, rate):
+            axes.step(step, share, where="post", lw=1.2, **_line(name))
+            axes.fill_between(step, low, high, step="post", color=scales.style(name).colour, alpha=0.18, lw=0)
         axes.set(xlabel="step")
 
     return _by_rate(study, drawing, "share of units not yet dead for good")
@@ -210,12 +215,9 @@ def _norms(study: Study, rows: Sequence[Row]) -> Figure:
 
 def _curvature(study: Study, rows: Sequence[Row]) -> Figure:
     def drawing(axes: Axes, rate: float) -> None:
-        for name in study.activations:
-            mine = [row[5:9] for row in rows if row[1] == name and row[2] == scales.rate(rate)]
-            if mine:
-                step, value, low, high = np.asarray(mine, np.float64).T
-                axes.plot(step, value, lw=1.2, marker=".", ms=4, **_line(name))
-                axes.fill_between(step, low, high, color=scales.style(name).colour, alpha=0.18, lw=0)
+        for name, step, value, low, high in _measured(study, rows, rate):
+            axes.plot(step, value, lw=1.2, marker=".", ms=4, **_line(name))
+            axes.fill_between(step, low, high, color=scales.style(name).colour, alpha=0.18, lw=0)
         axes.set(yscale="symlog", xlabel="step")
 
     return _by_rate(study, drawing, "largest eigenvalue of the Hessian")
