@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable
 
+_MOST = 50  # names in a list; more are no help: a sweep may have a thousand runs
+
 
 class UserError(ValueError):
     """A fault of the input, told in one sentence that names the field, the value and the fix.
@@ -12,9 +14,12 @@ class UserError(ValueError):
 
 
 def suggestion(name: str, valid: Iterable[str]) -> str:
-    """The clause that offers the nearest valid name, else lists them all."""
+    """The clause that offers the nearest valid name, else lists them, the first of very many."""
     valid = sorted(valid)
     near = difflib.get_close_matches(name.lower(), valid, n=3, cutoff=0.5)
     # Two letters that changed places are likelier than one too many: gleu is gelu, not glu.
     near.sort(key=lambda word: sorted(word) != sorted(name.lower()))
-    return f"did you mean {near[0]!r}?" if near else f"valid: {', '.join(valid)}."
+    if near:
+        return f"did you mean {near[0]!r}?"
+    more = f" and {len(valid) - _MOST:,} more" if len(valid) > _MOST else ""
+    return f"valid: {', '.join(valid[:_MOST])}{more}."
