@@ -19,6 +19,7 @@ COMMANDS = (
     "report",
     "claims",
     "validate",
+    "replicate",
     "launch",
     "activations",
     "bench",

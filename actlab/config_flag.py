@@ -13,6 +13,7 @@ from typing import Any
 from absl import flags
 from ml_collections import config_flags
 
+from actlab import axes
 from actlab import config as config_lib
 from actlab.config import Config
 from actlab.errors import UserError
@@ -79,6 +80,21 @@ def read() -> tuple[Config, str]:
         raise UserError("--config is missing: for example --config=configs/tinystories_gelu.py:small.")
     path = config_flags.get_config_filename(flags.FLAGS["config"])
     return config_lib.from_mapping(_values(flags.FLAGS.config, path)), path
+
+
+def overrides() -> frozenset[str]:
+    """The fields that the command line sets."""
+    return frozenset(config_flags.get_override_values(flags.FLAGS["config"]))
+
+
+def require_effect(config: Config) -> None:
+    """Raises UserError for an override of a field that the config sweeps, which would change nothing."""
+    swept = {path for key, _ in config.sweep for path in axes.paths(key)}
+    for path in sorted(overrides() & swept):
+        raise UserError(
+            f"--config.{path} changes nothing, because the config sweeps it: take one run, with --run=NAME, or change "
+            "the sweep in its file."
+        )
 
 
 def _values(config: Any, path: str) -> dict[str, Any]:

@@ -36,6 +36,7 @@ def main(arguments: list[str]) -> int:
     command.refuse(arguments)
     name = _executor_name()
     config, source = config_flag.read()
+    config_flag.require_effect(config)
 
     import jax
 

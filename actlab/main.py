@@ -34,7 +34,10 @@ def main(arguments: list[str]) -> int:
     from actlab.studies import session, sweep
     from actlab.training import processes
 
-    config = sweep.find(config, _RUN.value).config if _RUN.value else config
+    if _RUN.value:
+        config = sweep.find(config, _RUN.value, config_flag.overrides()).config
+    else:
+        config_flag.require_effect(config)
     processes.join()
 
     workdir = pathlib.Path(_WORKDIR.value) if _WORKDIR.value else None

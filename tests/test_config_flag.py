@@ -25,11 +25,13 @@ def read(monkeypatch):
     if "config" not in flags.FLAGS:
         config_flag.define()
 
-    def read(*words):
+    def read(*words, after=lambda _: None):
         with flagsaver.flagsaver():
             monkeypatch.setattr(sys, "argv", ["x", *words])
             config_flag.parse(["x", *words])
-            return config_flag.read()[0]
+            config = config_flag.read()[0]
+            after(config)
+            return config
 
     return read
 
@@ -46,6 +48,14 @@ def test_overrides_come_on_top(tmp_path, read):
     words = ["--config.model.d_ff=64", "--config.train.eval_every=50", "--config.optimizer.learning_rate=3e-4"]
     changes = {"model.d_ff": 64, "train.eval_every": 50, "optimizer.learning_rate": 3e-4}
     assert read(f"--config={tmp_path}/config.json", *words) == replace(CONFIGS["sweep"], **changes)
+
+
+def test_an_override_that_a_sweep_would_undo_is_refused(tmp_path, read):
+    (tmp_path / "config.json").write_text(to_json(CONFIGS["sweep"]))
+    config = read(f"--config={tmp_path}/config.json", "--config.model.d_ff=64", after=config_flag.require_effect)
+    assert config.model.d_ff == 64
+    with pytest.raises(UserError, match=r"--config.seed changes nothing, because the config sweeps it"):
+        read(f"--config={tmp_path}/config.json", "--config.seed=7", after=config_flag.require_effect)
 
 
 def test_a_default_config_is_an_empty_sweep_that_a_file_may_fill():

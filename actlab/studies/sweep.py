@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from actlab import axes
@@ -31,16 +31,19 @@ def expand(config: Config) -> tuple[Run, ...]:
     return tuple(_run(config, place) for place in _places(config.sweep))
 
 
-def find(config: Config, name: str) -> Run:
+def find(config: Config, name: str, kept: Collection[str] = ()) -> Run:
     """The run of that name, which trains by itself as it does in its sweep.
 
+    Fields that are `kept` are the config's own instead of the run's: another seed, say.
+
     Raises:
-        UserError: if the config has none of that name.
+        UserError: if the config has none of that name, or its fields are at odds.
     """
     runs = {run.name: run for run in expand(config)}
     if name not in runs:
         raise UserError(f"--run={name} is not a run of the config: {suggestion(name, runs)}")
-    return runs[name]
+    own = config_lib.flat(config)
+    return _run(config, {path: own[path] if path in kept else value for path, value in runs[name].axes.items()})
 
 
 def _places(sweep: Sequence[axes.Axis]) -> Iterator[dict[str, Any]]:

@@ -36,6 +36,15 @@ def test_one_run_is_found_by_its_name():
         find(config, "gelu-lr0.001-seed4")
 
 
+def test_one_run_is_found_with_another_seed():
+    config = replace(Config(), seed=7, sweep=GRID)
+    assert find(config, "gelu-lr0.001-seed2", {"seed"}).name == "gelu-lr0.001-seed7"
+    assert find(config, "gelu-lr0.001-seed2", {"seed"}).config == replace(
+        Config(), **{"model.activation": "gelu", "optimizer.learning_rate": 1e-3, "seed": 7}
+    )
+    assert find(config, "gelu-lr0.001-seed2", {"train.n_steps"}) == find(config, "gelu-lr0.001-seed2")
+
+
 def test_fields_of_one_axis_move_together():
     runs = runs_of({"train.n_steps, optimizer.warmup_steps": ((1600, 0), (3200, 64)), "seed": (1, 2)})
     assert [(run.config.train.n_steps, run.config.optimizer.warmup_steps, run.config.seed) for run in runs] == [

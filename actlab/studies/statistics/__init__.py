@@ -1,6 +1,15 @@
 """How sure one can be of a difference between runs: effects over seeds, tests, trends, power, the word of a verdict."""
 
-from actlab.studies.statistics.effects import CONFIDENCE, Effect, Interval, bca_interval, nats, paired, t_interval
+from actlab.studies.statistics.effects import (
+    CONFIDENCE,
+    Effect,
+    Interval,
+    bca_interval,
+    nats,
+    paired,
+    prediction_interval,
+    t_interval,
+)
 from actlab.studies.statistics.judgements import ALPHA, MARGIN, Judgement, Verdict, judge
 from actlab.studies.statistics.power import paired_power, paired_resolution, two_sample_resolution
 from actlab.studies.statistics.significance import (
@@ -34,6 +43,7 @@ __all__ = [
     "paired_power",
     "paired_resolution",
     "permutation",
+    "prediction_interval",
     "rank_agreement",
     "sign",
     "standard_deviation",

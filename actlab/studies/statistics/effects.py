@@ -139,9 +139,15 @@ def paired(first: Mapping[int, float], second: Mapping[int, float], reason: str 
 
 def t_interval(values: Values, confidence: float = CONFIDENCE) -> Interval:
     """mean -+ t_{n-1} sd / sqrt(n), the interval of the mean of n > 1 values; without width where they are equal."""
-    half = float(stats.t.isf((1 - confidence) / 2, len(values) - 1)) * significance.standard_deviation(values)
-    half /= len(values) ** 0.5
-    return Interval(_mean(values) - half, _mean(values) + half)
+    return _around_mean(values, confidence, 1 / len(values))
+
+
+def prediction_interval(values: Values, confidence: float = CONFIDENCE) -> Interval:
+    """mean -+ t_{n-1} sd sqrt(1 + 1/n), where one more of n > 1 normal values falls with that probability.
+
+    Source: Hahn and Meeker 1991, Statistical Intervals.
+    """
+    return _around_mean(values, confidence, 1 + 1 / len(values))
 
 
 def bca_interval(values: Values) -> Interval:
@@ -161,6 +167,13 @@ def bca_interval(values: Values) -> Interval:
         rng=np.random.default_rng(0),
     ).confidence_interval
     return Interval(float(low), float(high))
+
+
+def _around_mean(values: Values, confidence: float, variance: float) -> Interval:
+    """`variance` is that of the difference to the mean, in those of a value."""
+    half = float(stats.t.isf((1 - confidence) / 2, len(values) - 1)) * significance.standard_deviation(values)
+    half *= variance**0.5
+    return Interval(_mean(values) - half, _mean(values) + half)
 
 
 def _mean(values: Values) -> float:

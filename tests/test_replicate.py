@@ -1,0 +1,60 @@
+"""The command that compares what was trained again: its rows, its exit codes, one sentence for bad input."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from actlab import config as config_lib
+from actlab import replicate
+from actlab.config import Config
+from actlab.errors import UserError
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+@pytest.fixture
+def study(tables, tmp_path):
+    rows = [
+        tables.row("gelu", 1e-3, seed, 1.0 + seed / 100 + warmup / 100) | {"optimizer.warmup_steps": warmup}
+        for warmup in (0, 32)
+        for seed in range(6)
+    ]
+    return tables.write(tmp_path / "study" / "results.csv", rows).parent
+
+
+def one_run(tables, folder, loss, warmup):
+    """A workdir of one run: its warmup is in its config alone."""
+    path = tables.write(folder / "results.csv", [tables.row("gelu", 1e-3, 77, loss)])
+    config = config_lib.replace(Config(), **{"optimizer.warmup_steps": warmup})
+    path.with_name("config.json").write_text(config_lib.to_json(config))
+    return path.parent
+
+
+def test_a_run_of_another_seed_is_placed_by_its_config(study, tables, tmp_path):
+    folder = one_run(tables, tmp_path / "again", 1.33, 32)
+    done = subprocess.run(
+        [sys.executable, "-m", "actlab.replicate", str(study), str(folder)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and done.stderr == ""
+    assert "verdict     replicated: 1 of 1 inside" in done.stdout
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("gelu-lr0.001-seed77")]
+    assert row.split()[1:] == ["1.3300", "1.2931", "to", "1.3969", "6", "yes"]
+
+
+def test_too_many_outside_are_exit_code_1(study, tables, tmp_path, capsys):
+    folders = [one_run(tables, tmp_path / f"again{n}", 1.33, 0) for n in range(2)]
+    assert replicate.main([str(study), *map(str, folders)]) == 1
+    out = capsys.readouterr().out
+    assert "verdict     not replicated: 0 of 2 inside, so few by chance with probability 0.0025" in out
+
+
+def test_one_table_is_none_to_compare(study):
+    with pytest.raises(UserError, match="two tables are needed"):
+        replicate.main([str(study)])
