@@ -3,8 +3,9 @@
 Command: python -m actlab.main --config=experiments/activation_swap/stages.py:STAGE --workdir=runs/activation_swap/STAGE
 for the stages pretrain, swap, finetune and continued, in this order. The full design, for one GPU, is STAGE_paper in
 runs/activation_swap_paper/STAGE.
-Expected time: about 40 minutes for all four on 2 CPU cores; 45 minutes of processor time.
-Expected loss: pretrain about 1.6 nats/masked token with GELU, one seed; the rest is not run yet.
+Expected time: about an hour of one CPU core for all four.
+Expected loss: pretrain 1.61 nats/masked token with GELU and 1.60 with ReLU; swap 1.81 with ReLU in all blocks before a
+step, 1.61 after the last; finetune and continued 0.014 nats/document with GELU. paper is not run yet.
 """
 
 from typing import Any
