@@ -5,6 +5,7 @@ import importlib.util
 import json
 import math
 import pathlib
+import re
 import shutil
 
 import numpy as np
@@ -19,6 +20,7 @@ from actlab.studies.comparison import files
 
 ROOT = pathlib.Path(__file__).parents[1] / "experiments"
 STUDIES = sorted(path.parent.name for path in ROOT.glob("*/study.py"))
+_SCRIPT = re.compile(r"<script.*?</script>", re.DOTALL)  # the libraries of figures, of any version
 VERDICTS = sorted(str(path.parent.relative_to(ROOT)) for path in ROOT.glob("**/verdicts.json"))
 
 
@@ -156,6 +158,9 @@ def test_committed_verdicts_follow_from_the_committed_table(place, tmp_path):
         module_of(place, "summary.py").main([str(tmp_path), str(tmp_path)])
         for name in ("jumps.csv", "epochs.csv", "verdicts.json"):
             assert (tmp_path / name).read_text() == (folder / name).read_text(), name
+        module_of(place, "page.py").main([str(tmp_path)])
+        made, kept = ((one / "report.html").read_text() for one in (tmp_path, folder))
+        assert re.sub(_SCRIPT, "", made) == re.sub(_SCRIPT, "", kept)
         return
     results = table.read([folder / "results.csv"])
     held = json.loads((folder / "verdicts.json").read_text())
