@@ -24,6 +24,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import scipy.stats
 from jaxtyping import Array, Bool, Float
 
@@ -33,7 +34,9 @@ TAUS = (0.01, 0.1)
 DEAD_SLOPE = 1e-3
 GRADIENT_DEAD = 1e-6
 CETT = 0.2
-CETT_TOKENS = 64  # D7 sorts the units of each token: a sample of them, evenly spaced, is enough for a mean
+# D7 sorts the units of each token: a sample of them, evenly spaced, is enough for a mean. A prime, so that the sample
+# does not fall on the same positions of every window.
+CETT_TOKENS = 61
 
 Scalars = dict[str, Float[Array, ""]]
 
@@ -104,8 +107,9 @@ def cett_sparsity(
     units whose error is below 0.2 while that of one more is not: the only one, unless errors fall as more units go.
     Units of equal output go together. At most CETT_TOKENS tokens, evenly spaced, are looked at.
     """
-    stride = -(-len(a_TF) // CETT_TOKENS)
-    a_TF, weights_T = a_TF[::stride], weights_T[::stride]
+    n = min(len(a_TF), CETT_TOKENS)
+    places_S = np.arange(n) * len(a_TF) // n
+    a_TF, weights_T = a_TF[places_S], weights_T[places_S]
     down_FD = down_FD.astype(jnp.float32)
     n_units = a_TF.shape[1]
     size_TF = jnp.abs(a_TF) * jnp.linalg.norm(down_FD, axis=1)[None]

@@ -90,6 +90,15 @@ def test_cett_finds_a_planted_share():
     assert activity.cett_sparsity(jnp.zeros((3, 8)), jnp.eye(8), jnp.ones(3)) == 1, "nothing to keep"
 
 
+@pytest.mark.parametrize("batch", [8, 64, 256])
+def test_cett_looks_at_all_positions_of_windows_alike(batch):
+    a = np.ones((batch, 128, 8), np.float32)
+    a[:, ::2] = [1, 0, 0, 0, 0, 0, 0, 0]
+    tokens = jnp.asarray(a.reshape(-1, 8))
+    share = activity.cett_sparsity(tokens, jnp.eye(8), jnp.ones(len(tokens)))
+    assert share == pytest.approx((7 / 8 + 0 / 8) / 2, abs=0.03)
+
+
 @pytest.mark.parametrize("name", ["leaky_relu", "xielu"])
 def test_slopes_are_those_of_the_activation_at_its_trained_scalars(name):
     record = activations.get(name)
