@@ -9,6 +9,7 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
+from actlab import config as config_lib
 from actlab import launch
 from actlab.config import Config, to_json
 from actlab.errors import UserError
@@ -47,6 +48,12 @@ def test_what_sbatch_shall_know_reaches_it(called):
     options, at_once = called("--executor=slurm", *words, "--max_parallel=5")[4]
     assert options == ["--partition=gpu", "--time=8:00:00", "--gpus=2", "--account=mine", "--exclusive"]
     assert at_once == 5 and called("--executor=slurm")[4] == ([], None)
+
+
+def test_an_override_that_a_sweep_would_undo_is_refused(called, tmp_path):
+    (tmp_path / "mine.json").write_text(to_json(config_lib.replace(Config(), sweep={"seed": (1, 2)})))
+    with pytest.raises(UserError, match=r"--config.seed changes nothing"):
+        called("--executor=local", "--config.seed=7")
 
 
 @pytest.mark.parametrize(

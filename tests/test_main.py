@@ -18,6 +18,7 @@ from actlab.training.records import TIME_FIELDS
 
 ROOT = pathlib.Path(__file__).parents[1]
 GELU = f"--config={ROOT}/configs/tinystories_gelu.py:small"
+SWEEP = f"--config={ROOT}/configs/seed_study.py:small"
 QUICK = [
     GELU,
     "--config.model.n_layers=1",
@@ -70,6 +71,7 @@ def files(folder):
         ([GELU, "--config.model.vocab_size=100", "--config.data.tokenizer=bytes"], "257 tokens"),
         ([GELU, "--wrokdir=x"], "wrokdir"),
         ([GELU, "--run=gelu-lr0.003-seed1338"], "did you mean 'gelu-lr0.003-seed1337'"),
+        ([SWEEP, "--config.seed=7"], "--config.seed changes nothing, because the config sweeps it"),
         ([GELU, "--config.data.name=tiny_storeis"], "tiny_stor"),
         ([GELU, "--config.data.tokenizer=morse"], "data.tokenizer='morse'"),
         ([GELU, "--config.data.tokenizer=gpt2"], "prepare gpt2"),
@@ -81,6 +83,25 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, arguments, words):
     assert code == 2
     assert words in error and error.count("\n") == 1 and error.startswith("actlab: ")
     assert files(tmp_path) == []
+
+
+def test_one_run_of_a_sweep_takes_another_seed(tmp_path):
+    code = (
+        "import runpy\n"
+        "from actlab.studies import session\n"
+        "session.run = lambda config, *_: print(config.seed, config.model.activation, config.sweep) or 0\n"
+        "runpy.run_module('actlab.main', run_name='__main__', alter_sys=True)\n"
+    )
+    words = [SWEEP, "--run=gelu-lr0.001-seed2", "--config.seed=7"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "7 gelu ()\n", "")
 
 
 def test_a_broken_config_file_is_a_sentence_too(tmp_path):

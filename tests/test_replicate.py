@@ -1,5 +1,6 @@
 """The command that compares what was trained again: its rows, its exit codes, one sentence for bad input."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -43,16 +44,25 @@ def test_a_run_of_another_seed_is_placed_by_its_config(study, tables, tmp_path):
         check=False,
     )
     assert done.returncode == 0 and done.stderr == ""
-    assert "verdict     replicated: 1 of 1 inside" in done.stdout
+    assert "verdict     replicated: 1 of 1 inside; the farthest has p 0.49 after Holm" in done.stdout
     (row,) = [line for line in done.stdout.splitlines() if line.startswith("gelu-lr0.001-seed77")]
-    assert row.split()[1:] == ["1.3300", "1.2931", "to", "1.3969", "6", "yes"]
+    assert row.split()[1:] == ["1.3300", "1.2931", "to", "1.3969", "6", "yes", "0.49"]
 
 
-def test_too_many_outside_are_exit_code_1(study, tables, tmp_path, capsys):
-    folders = [one_run(tables, tmp_path / f"again{n}", 1.33, 0) for n in range(2)]
+def test_one_far_outside_is_exit_code_1_and_runs_of_other_places_go_together(study, tables, tmp_path, capsys):
+    folders = [one_run(tables, tmp_path / f"again{warmup}", 1.33, warmup) for warmup in (0, 32)]
     assert replicate.main([str(study), *map(str, folders)]) == 1
-    out = capsys.readouterr().out
-    assert "verdict     not replicated: 0 of 2 inside, so few by chance with probability 0.0025" in out
+    assert "verdict     not replicated: 1 of 2 inside" in capsys.readouterr().out
+
+
+def test_runs_on_other_data_are_refused(study, tables, tmp_path):
+    rows = tables.write(
+        study / "results.csv", [tables.row("gelu", 1e-3, seed, 1.0) | {"data_fingerprint": "ab" * 6} for seed in (1, 2)]
+    )
+    folder = one_run(tables, tmp_path / "again", 1.0, 0)
+    (folder / "manifest.json").write_text(json.dumps({"data": {"fingerprint": "cd" * 32}}))
+    with pytest.raises(UserError, match="has data_fingerprint cdcdcdcdcdcd, and the study's .* abababababab"):
+        replicate.main([str(rows), str(folder)])
 
 
 def test_one_table_is_none_to_compare(study):

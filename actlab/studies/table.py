@@ -5,9 +5,10 @@ Reading takes any mixture of runs; which of them may be compared is for `compari
 
 import csv
 import dataclasses
+import json
 import math
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from actlab import config as config_lib
 from actlab.config import Config
@@ -29,6 +30,7 @@ REQUIRED = (
     "parameters",
     "flops_per_token",
 )
+FINGERPRINT = 12  # digits of the data's that a table has
 STATUSES = ("finished", "diverged", "stopped")
 # What a row says of these is what differs, or does not touch the losses of a finished run.
 _FREE = (
@@ -73,6 +75,7 @@ class Result:
     lanes: int = 1
     best_loss: float | None = None
     floor: float | None = None
+    data_fingerprint: str = ""
     axes: tuple[tuple[str, str], ...] = ()
     curve: tuple[tuple[int, float], ...] = ()
     cells: Row = dataclasses.field(default_factory=dict, compare=False, repr=False)
@@ -91,7 +94,8 @@ class Result:
 def read(paths: Sequence[pathlib.Path]) -> list[Result]:
     """The runs of workdirs or results.csv files, in their order.
 
-    A field that is an axis in one workdir and fixed in another is filled in from the latter's config.json.
+    A field that is an axis in one workdir and fixed in another is filled in from the latter's config.json, the data's
+    fingerprint from its manifest.json.
 
     Raises:
         UserError: for a path without results, a missing column, a cell that is no such value, a finished run whose
@@ -99,10 +103,10 @@ def read(paths: Sequence[pathlib.Path]) -> list[Result]:
             activation, rate, seed and axes.
     """
     sources = [_Source(path) for path in paths]
+    axes = list(dict.fromkeys(name for source in sources for name in source.axes))
     configs = [source for source in sources if source.config]
     for other in configs[1:]:
-        _require_alike(configs[0], other)
-    axes = list(dict.fromkeys(name for source in sources for name in source.axes))
+        _require_alike(configs[0], other, axes)
     return [result for source in sources for result in source.results(axes)]
 
 
@@ -118,17 +122,23 @@ class _Source:
         known = [name for name, _ in config_lib.fields()]
         self.axes = [name for name in self.rows[0] if name == "weight_decay" or ("." in name and name in known)]
         self.config = self._config()
+        self.fingerprint = self._fingerprint()
 
     def _config(self) -> Config | None:
         path = self.path.with_name("config.json")
         return config_lib.from_json(path.read_text()) if path.is_file() else None
+
+    def _fingerprint(self) -> str:
+        path = self.path.with_name("manifest.json")
+        data = json.loads(path.read_text()).get("data", {}) if path.is_file() else {}
+        return data.get("fingerprint", "")[:FINGERPRINT]
 
     def results(self, axes: Sequence[str]) -> Iterable[Result]:
         curves = _curves(self.path.with_name("metrics.jsonl"))
         for number, row in enumerate(self.rows, start=2):
             where = f"{self.path} line {number}"
             places = tuple((axis, self._place(row, axis)) for axis in axes)
-            yield _result(row, where, places, curves.get(row["run"], ()))
+            yield _result({"data_fingerprint": self.fingerprint, **row}, where, places, curves.get(row["run"], ()))
 
     def _place(self, row: Row, axis: str) -> str:
         if axis in row:
@@ -180,6 +190,7 @@ def _result(row: Row, where: str, axes: tuple[tuple[str, str], ...], curve: tupl
         lanes=cells.whole("lanes") if row.get("lanes") else 1,
         best_loss=cells.optional("best_loss"),
         floor=cells.optional("floor"),
+        data_fingerprint=row["data_fingerprint"],
         axes=axes,
         curve=curve or cells.curve(),
         cells=row,
@@ -243,9 +254,8 @@ class _Cells:
         return UserError(f"{self._where}: {name}={self._row[name]!r} is no {kind}: correct the row.")
 
 
-def _require_alike(one: _Source, other: _Source) -> None:
+def _require_alike(one: _Source, other: _Source, swept: Collection[str]) -> None:
     ours, theirs = (config_lib.flat(source.config) for source in (one, other) if source.config)
-    swept = {*one.axes, *other.axes}
     for path, value in ours.items():
         if path not in _FREE and path not in swept and value != theirs[path]:
             raise UserError(

@@ -31,15 +31,17 @@ def conditions(results: Sequence[Result]) -> list[Condition]:
     """Groups runs by their further axes, in the order of the table; stopped runs are left out, with a warning.
 
     Raises:
-        UserError: for no runs, mixed objectives, data sets or tokenizers, and within a condition for fewer than two
-            activations, a run given twice, other numbers of steps, of tokens per step, of parameters or of FLOPs, or
-            other floors.
+        UserError: for no runs, mixed objectives, data sets, fingerprints of data or tokenizers, and within a condition
+            for fewer than two activations, a run given twice, other numbers of steps, of tokens per step, of parameters
+            or of FLOPs, or other floors.
     """
     if not results:
         raise UserError("the table has no runs: train first.")
     _require_one("objective", results, lambda result: result.objective)
     _require_one("data", results, lambda result: result.data)
     _require_one("tokenizer", results, lambda result: result.tokenizer)
+    known = [result for result in results if result.data_fingerprint]
+    _require_one("data fingerprint", known, lambda result: result.data_fingerprint)
     varying = {path for path, count in _values(results).items() if len(count) > 1}
     groups: dict[tuple[tuple[str, str], ...], list[Result]] = {}
     for result in results:

@@ -18,6 +18,7 @@ from actlab.files import write_atomically
 from actlab.protocol import LOSS, SENSITIVITY, Claims, Contrast
 from actlab.studies.deciding.orders import Orders
 from actlab.studies.survival import permanently_dead, revival_rate
+from actlab.studies.table import FINGERPRINT
 from actlab.training.records import Workdir
 from actlab.training.traces import read_censuses
 
@@ -93,7 +94,7 @@ def collect(workdir: pathlib.Path, study: Study) -> pathlib.Path:
     wanted = sorted(study.columns - set(rows[0]) - {"permanently_dead_fraction", "revival_rate"})
     for row in rows:
         mine = metrics.get(row["run"], [])
-        row["data_fingerprint"] = fingerprint[:12]
+        row["data_fingerprint"] = fingerprint[:FINGERPRINT]
         row["curve"] = _curve(mine)
         row |= _deaths(row["run"], traces.get(row["run"], []))
         row |= {name: _last_probe(mine, name) for name in wanted}

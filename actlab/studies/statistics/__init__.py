@@ -8,6 +8,7 @@ from actlab.studies.statistics.effects import (
     nats,
     paired,
     prediction_interval,
+    prediction_p,
     t_interval,
 )
 from actlab.studies.statistics.judgements import ALPHA, MARGIN, Judgement, Verdict, judge
@@ -44,6 +45,7 @@ __all__ = [
     "paired_resolution",
     "permutation",
     "prediction_interval",
+    "prediction_p",
     "rank_agreement",
     "sign",
     "standard_deviation",

@@ -150,6 +150,15 @@ def prediction_interval(values: Values, confidence: float = CONFIDENCE) -> Inter
     return _around_mean(values, confidence, 1 + 1 / len(values))
 
 
+def prediction_p(values: Values, value: float) -> float:
+    """Two-sided p of one more of n > 1 normal values as far from their mean; its interval is `prediction_interval`."""
+    away = abs(value - _mean(values))
+    spread = significance.standard_deviation(values) * (1 + 1 / len(values)) ** 0.5
+    if not spread:
+        return 0.0 if away else 1.0
+    return float(2 * stats.t.sf(away / spread, len(values) - 1))
+
+
 def bca_interval(values: Values) -> Interval:
     """Bias-corrected and accelerated bootstrap of the mean over n > 1 values; Efron 1987, JASA 82:171.
 
