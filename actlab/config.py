@@ -160,13 +160,22 @@ def fingerprint(config: Config) -> str:
 def first_difference(ours: Config, theirs: Config) -> str | None:
     """The first field, in the order of the schema, that differs; None if the two can be the same run.
 
-    A field that ours leaves open, to be resolved once the data is known, does not differ.
+    A field that ours leaves open, to be resolved once the data or the origin is known, does not differ.
     """
     for path, value in flat(ours).items():
-        left_open = value is None or (path, value) == ("data.name", "auto")
-        if path not in NOT_IDENTITY and not left_open and value != _get(theirs, path):
+        if path not in NOT_IDENTITY and value != _get(theirs, path) and not _can_become(ours, path, _get(theirs, path)):
             return path
     return None
+
+
+def _can_become(config: Config, path: str, value: Any) -> bool:
+    """Whether a field that the config leaves open can be resolved to that value."""
+    if path == "data.name":
+        return config.data.name == "auto"
+    if path == "model.vocab_size":
+        return config.model.vocab_size is None
+    fits = bool(config.finetune.from_checkpoint) or value == 4 * config.model.d_model
+    return path == "model.d_ff" and config.model.d_ff is None and fits
 
 
 def _get(config: Any, path: str) -> Any:

@@ -115,6 +115,23 @@ def test_identity_is_every_field_but_the_folder_of_the_data_and_the_devices():
         assert config_lib.first_difference(changed, base) == (None if same else path)
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "differs"),
+    [
+        ({}, {"model.vocab_size": 1024}, None),
+        ({}, {"model.d_ff": 4 * Config().model.d_model}, None),
+        ({}, {"model.d_ff": 3072}, "model.d_ff"),
+        ({}, {"model.d_hidden": 100}, "model.d_hidden"),
+        ({"data.name": "auto"}, {"data.name": "tiny_stories"}, None),
+        ({"data.name": "tiny_stories"}, {"data.name": "auto"}, "data.name"),
+        ({"finetune.from_checkpoint": "w"}, {"finetune.from_checkpoint": "w", "model.d_ff": 3072}, None),
+    ],
+)
+def test_what_is_left_open_becomes_only_what_it_can(ours, theirs, differs):
+    first, second = (config_lib.replace(Config(), **changes) for changes in (ours, theirs))
+    assert config_lib.first_difference(first, second) == differs
+
+
 def _another(path, value, field):
     if isinstance(value, bool):
         return not value
