@@ -18,7 +18,7 @@ from actlab.training.setting import Setting
 
 
 class Calibration(NamedTuple):
-    """What one lane takes on one device: memory, and seconds per update."""
+    """What one lane takes: memory of each of its devices, and device-seconds per update."""
 
     need: memory.Need
     seconds_per_step: float
@@ -36,8 +36,22 @@ class Plan:
 
 
 def calibrate(setting: Setting) -> Calibration:
-    """Compiles a program of one lane for one device and times one update."""
-    alone = config_lib.replace(setting.config, **{"devices.lane": 1, "devices.data": 1, "devices.fsdp": 1})
+    """Compiles a program of one lane, for as many devices as its config asks for, and times one update.
+
+    Raises:
+        UserError: if it does not fit into memory.
+    """
+    try:
+        return _calibrate(setting)
+    except jax.errors.JaxRuntimeError as error:
+        if not memory.is_exhausted(error):
+            raise
+        raise memory.too_small(setting.config.data.batch_size) from error
+
+
+def _calibrate(setting: Setting) -> Calibration:
+    n_data = setting.config.devices.data or 1
+    alone = config_lib.replace(setting.config, **{"devices.lane": 1, "devices.data": n_data})
     cohort = Cohort(setting.model, alone, setting.lanes[:1], setting.objective)
     need = memory.need(cohort.compile())
     span = range(alone.train.steps_per_call)
@@ -47,7 +61,7 @@ def calibrate(setting: Setting) -> Calibration:
     jax.block_until_ready(state)
     begin = time.perf_counter()
     jax.block_until_ready(cohort.train(state, rows, 1))
-    return Calibration(need, time.perf_counter() - begin)
+    return Calibration(need, (time.perf_counter() - begin) * cohort.mesh.size)
 
 
 def make(settings: Sequence[Setting]) -> list[Plan]:

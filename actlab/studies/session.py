@@ -248,15 +248,13 @@ class Session:
         """Makes two parts of one that does not fit into memory; raises what it cannot mend."""
         if not memory.is_exhausted(error):
             raise error
-        if len(setting.names) == 1:
-            raise UserError(
-                f"config.data.batch_size={setting.config.data.batch_size} does not fit into the device's memory: "
-                "lower it, or the model's size."
-            ) from error
+        n_lanes, n_devices = len(setting.names), setting.config.devices.lane or 1
+        if n_lanes == n_devices:
+            raise memory.too_small(setting.config.data.batch_size) from error
         self._console.print(f"warning     {len(setting.names)} lanes do not fit into memory: halved")
         if jax.process_index() == 0:
             shutil.rmtree(self._records.path / "checkpoints" / part, ignore_errors=True)
-        manifest.divide(self._records, part)
+        manifest.divide(self._records, part, memory.divided(n_lanes, n_lanes - 1, n_devices)[0])
         meet(f"{part} is divided")
 
 

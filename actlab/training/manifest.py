@@ -73,13 +73,12 @@ def parts(workdir: Workdir) -> dict[str, list[str]]:
     return workdir.manifest().get("parts", {})
 
 
-def divide(workdir: Workdir, part: str) -> None:
-    """Records that a part did not fit into memory and is two from now on."""
+def divide(workdir: Workdir, part: str, first: int) -> None:
+    """Records that a part did not fit into memory and is two from now on, the first with its `first` runs."""
     manifest = workdir.manifest()
     divided = {}
     for name, runs in manifest["parts"].items():
-        half = -(-len(runs) // 2)
-        divided |= {f"{name}a": runs[:half], f"{name}b": runs[half:]} if name == part else {name: runs}
+        divided |= {f"{name}a": runs[:first], f"{name}b": runs[first:]} if name == part else {name: runs}
     workdir.write_manifest({**manifest, "parts": divided})
 
 

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import jax
 
+from actlab.errors import UserError
+
 RESERVE = 0.1  # share of the memory that is left to the rest: evaluation, checkpoints, the allocator's gaps
 
 
@@ -49,6 +51,13 @@ def most_lanes(one: Need, by_map: bool, free: int) -> int:
 def is_exhausted(error: Exception) -> bool:
     """Whether an error says that a device is out of memory."""
     return isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+
+
+def too_small(batch_size: int) -> UserError:
+    """What a user is told where one lane is too much."""
+    return UserError(
+        f"config.data.batch_size={batch_size} does not fit into the device's memory: lower it, or the model's size."
+    )
 
 
 def divided(n_lanes: int, most: int, multiple: int) -> list[int]:

@@ -12,7 +12,7 @@ import pytest
 
 from actlab.config import replace
 from actlab.errors import UserError
-from actlab.studies import session, trained
+from actlab.studies import plan, session, trained
 from actlab.training import cohort as cohorts
 from actlab.training import traces
 from actlab.training.records import TIME_FIELDS, Workdir
@@ -143,13 +143,30 @@ def test_what_does_not_fit_into_memory_is_halved(small_sweep, finished, tmp_path
     }
 
 
-def test_one_lane_that_does_not_fit_is_the_users_to_mend(small_sweep, tmp_path, monkeypatch):
+@pytest.mark.parametrize("swept", [False, True])
+def test_one_lane_that_does_not_fit_is_the_users_to_mend(small_sweep, tmp_path, monkeypatch, swept):
     def compile(self):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes.")
 
     monkeypatch.setattr(cohorts.Cohort, "compile", compile)
     with pytest.raises(UserError, match="config.data.batch_size=4 does not fit"):
-        run(replace(small_sweep, sweep=()), tmp_path / "w")
+        run(small_sweep if swept else replace(small_sweep, sweep=()), tmp_path / "w")
+
+
+def test_a_plan_is_measured_on_the_devices_that_a_lane_takes(small_sweep, tmp_path, monkeypatch):
+    class Asked(Exception):
+        pass
+
+    def refuse(model, config, *_):
+        raise Asked(config.devices)
+
+    monkeypatch.setattr(jax, "device_count", lambda: 8)
+    monkeypatch.setattr(jax, "devices", lambda: jax.local_devices() * 8)
+    monkeypatch.setattr(plan, "Cohort", refuse)
+    with pytest.raises(Asked) as asked:
+        run(replace(small_sweep, **{"devices.data": 2, "devices.fsdp": 2}), tmp_path / "w")
+    devices = asked.value.args[0]
+    assert (devices.lane, devices.data, devices.fsdp) == (1, 2, 2)
 
 
 def test_other_errors_of_the_device_are_not_taken_for_memory(small_sweep, tmp_path, monkeypatch):
