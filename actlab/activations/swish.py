@@ -71,7 +71,9 @@ def _gated(x: Array, a: Array, p: Tail) -> Array:
 
 
 def _value(x: Array, gate: _Gate) -> Array:
-    return _gated(x, jnp.where(gate.a < limit_of(x), jnp.abs(x), 0), gate.tail)
+    # Not by the sign of x: where beta < 0 the gate is shut on the right.
+    part = gate.tail.times(jnp.where(gate.a < limit_of(x), x, 0))
+    return jnp.where(gate.negative, part, x - part)
 
 
 def _slope(gate: _Gate) -> Array:

@@ -21,8 +21,9 @@ LIMIT = 4.0
 # Entries above 4 ULP somewhere: order of the derivative, what they reach.
 WIDER = {("gelu_tanh", 1): 4.5, ("gelu_tanh", 2): 4.5}
 # Counted in ULP of this at least, as said above.
-FLOOR = {"xielu": 1.0, "swish(beta=1.3)": 1e-6, "gelu_scale(s=0.3)": 1e-6}
-THETA = {"xielu": activations.get("xielu").theta, "swish(beta=1.3)": {"beta": 1.3}}
+FLOOR = {"xielu": 1.0, "swish(beta=1.3)": 1e-6, "swish(beta=-0.7)": 1e-6, "gelu_scale(s=0.3)": 1e-6}
+SWISHES = {"swish(beta=1.3)": {"beta": 1.3}, "swish(beta=-0.7)": {"beta": -0.7}}
+THETA = {"xielu": activations.get("xielu").theta, **SWISHES}
 
 
 def theta_of(name):
@@ -137,7 +138,11 @@ def _xielu(x):
     return n * (mpmath.expm1(x) - x) + b * x, n * mpmath.expm1(x) + b, n * mpmath.exp(x)
 
 
-_BETA = theta_of("swish(beta=1.3)")["beta"]
+def _swish(name):
+    beta = mpf(theta_of(name)["beta"])
+    return lambda x: _gated(x, beta * x, beta, 0)
+
+
 _SELU = mpf("1.0507009873554804934193349852946"), mpf("1.6732632423543772848170429916717")
 FORMULAS = {
     "identity": _linear(1),
@@ -173,7 +178,7 @@ FORMULAS = {
     "gelu_centred": _gelu_centred,
     "silu": lambda x: _gated(x, x, 1, 0),
     "swish": lambda x: _gated(x, x, 1, 0),
-    "swish(beta=1.3)": lambda x: _gated(x, mpf(_BETA) * x, mpf(_BETA), 0),
+    **{name: _swish(name) for name in SWISHES},
     "mish": _mish,
 }
 NOT_HERE = {"gelu_tanh_jax", "polynorm", "glu", "bilinear", "reglu", "geglu", "geglu_tanh", "swiglu", "drelu"}
@@ -183,7 +188,7 @@ ZEROS += (1.49057117949, 2.39935728052, 1.2092501062839, 0.278737715912, 1.5, 0.
 
 
 def function_of(name):
-    return functools.partial(activations.get(name.replace("swish(beta=1.3)", "swish")).fn, **theta_of(name))
+    return functools.partial(activations.get("swish" if name in SWISHES else name).fn, **theta_of(name))
 
 
 @functools.cache

@@ -122,12 +122,12 @@ def test_the_framework_form_is_kept_with_its_faults():
     assert np.isnan(jax.grad(framework)(huge)) and jax.grad(ours)(huge) == 1
 
 
-@pytest.mark.parametrize("name", ["prelu", "swish", "xielu"])
-def test_slopes_in_trained_scalars_are_those_of_finite_differences(name):
+@pytest.mark.parametrize(("name", "trained"), [("prelu", {}), ("swish", {}), ("swish", {"beta": -0.8}), ("xielu", {})])
+def test_slopes_in_trained_scalars_are_those_of_finite_differences(name, trained):
     record = activations.get(name)
     x = np.array([-80.0, -3.1, -0.4, 0.3, 2.5])
     with jax.enable_x64(True):
-        for key, start in record.theta.items():
+        for key, start in {**record.theta, **trained}.items():
             f = lambda value, key=key: record.fn(jnp.array(x), **{**record.theta, key: value})  # noqa: E731
             step = 1e-5
             expected = (f(start + step) - f(start - step)) / (2 * step)
