@@ -9,6 +9,7 @@ are decided by it. The second command does it again from what is committed.
   python -m actlab.verdict experiments/NAME
 """
 
+import contextlib
 import pathlib
 
 from absl import flags
@@ -45,17 +46,23 @@ def main(arguments: list[str]) -> None:
     if study:
         if len(paths) > 1:
             raise UserError(f"{len(paths)} tables are given: the study in {study.folder} has one, name one workdir.")
-        paths = [deciding.table_of(study, folder)]
-    results = table.read(paths)
-    names = {result.activation for result in results}
-    study = study.of(names) if study else None
-    asked = _QUESTION.value or (study.questions if study else ())
-    questions = [comparison.parse_question(text, names) for text in asked]
-    baseline = _BASELINE.value or (study.baseline if study else None)
-    compared = comparison.compare(results, questions, _MARGIN.value, baseline)
-    decisions = deciding.decide(study.claims, results, _MARGIN.value) if study else None
-    agreements = deciding.agreements(study.orders, compared) if study else []
-    files.write(out, compared, decisions, agreements)
+        if paths[0].is_file() and paths[0].name != deciding.RESULTS:
+            raise UserError(
+                f"{paths[0]} is not the table of the study in {study.folder}: give a workdir or its folder."
+            )
+    with contextlib.ExitStack() as stack:
+        if study:
+            paths = [stack.enter_context(deciding.table_of(study, folder))]
+        results = table.read(paths)
+        names = {result.activation for result in results}
+        study = study.of(names) if study else None
+        asked = _QUESTION.value or (study.questions if study else ())
+        questions = [comparison.parse_question(text, names) for text in asked]
+        baseline = _BASELINE.value or (study.baseline if study else None)
+        compared = comparison.compare(results, questions, _MARGIN.value, baseline)
+        decisions = deciding.decide(study.claims, results, _MARGIN.value) if study else None
+        agreements = deciding.agreements(study.orders, compared) if study else []
+        files.write(out, compared, decisions, agreements)
     console = Console(highlight=False, soft_wrap=True)
     console = console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=_WIDTH)
     for one in compared:

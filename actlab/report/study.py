@@ -194,6 +194,7 @@ def _runs(source: Source, found: Mapping[str, tuple[Result, Mapping[str, str]]])
     for name in dict.fromkeys([*of, *found]):
         result, cells = found.get(name, (None, {}))
         about = _about(result, of.get(name))
+        result = result if result and result.status != table.WAITING else None
         status = result.status if result else waiting
         steps = read_steps(traces[name], name) if traces.get(name) else None
         censuses = read_censuses(traces.get(name, ()), name)

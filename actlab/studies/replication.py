@@ -65,10 +65,10 @@ def compare(study: Sequence[Result], again: Iterable[Result]) -> Replication:
 
 
 def _repeat(study: Sequence[Result], run: Result) -> Repeat:
-    if run.status == "stopped":
-        raise UserError(f"{run.run} was stopped before its end: let the same command go on.")
+    if not run.done:
+        raise UserError(f"{run.run} is not trained to its end: let the same command go on.")
     kind = _kind(run)
-    mine = [one for one in study if _kind(one) == kind and one.status != "stopped"]
+    mine = [one for one in study if _kind(one) == kind and one.done]
     if len(mine) < 2:
         place = ", ".join([run.activation, f"learning rate {run.learning_rate:g}", *map("=".join, run.axes)])
         raise UserError(f"the study has {len(mine)} runs of {place}, and an interval takes two: repeat another.")

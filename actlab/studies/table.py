@@ -31,7 +31,8 @@ REQUIRED = (
     "flops_per_token",
 )
 FINGERPRINT = 12  # digits of the data's that a table has
-STATUSES = ("finished", "diverged", "stopped")
+DONE, WAITING = ("finished", "diverged"), "waiting"
+STATUSES = (*DONE, "stopped", WAITING)
 # What a row says of these is what differs, or does not touch the losses of a finished run.
 _FREE = (
     "seed",
@@ -46,12 +47,16 @@ _FREE = (
     "train.steps_per_call",
     *config_lib.NOT_IDENTITY,
 )
+_LOSSES = ("initial_loss", "final_loss")
+_NUMBERS = ("steps", "tokens", "parameters", "flops_per_token")
 Row = Mapping[str, str]
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
     """A run as results.csv tells it. Losses in its objective's unit, `seconds` of its program with all its `lanes`.
+
+    One that is waiting, since its study is not trained to the end, has its place and no numbers.
 
     `axes` are the further swept fields, `curve` the validation losses (step, loss) that metrics.jsonl holds or the
     column of that name, as "400:1.62 800:1.38"; `cells` is the row itself.
@@ -79,6 +84,11 @@ class Result:
     axes: tuple[tuple[str, str], ...] = ()
     curve: tuple[tuple[int, float], ...] = ()
     cells: Row = dataclasses.field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def done(self) -> bool:
+        """Whether it was trained to its end, which may have been a divergence."""
+        return self.status in DONE
 
     @property
     def learned(self) -> bool:
@@ -130,8 +140,11 @@ class _Source:
 
     def _fingerprint(self) -> str:
         path = self.path.with_name("manifest.json")
-        data = json.loads(path.read_text()).get("data", {}) if path.is_file() else {}
-        return data.get("fingerprint", "")[:FINGERPRINT]
+        try:
+            manifest = json.loads(path.read_text()) if path.is_file() else {}
+        except ValueError as error:
+            raise UserError(f"{path} is not JSON ({error}): restore the file, or remove it.") from error
+        return manifest.get("data", {}).get("fingerprint", "")[:FINGERPRINT]
 
     def results(self, axes: Sequence[str]) -> Iterable[Result]:
         curves = _curves(self.path.with_name("metrics.jsonl"))
@@ -174,12 +187,14 @@ def _curves(path: pathlib.Path) -> dict[str, tuple[tuple[int, float], ...]]:
 
 
 def _result(row: Row, where: str, axes: tuple[tuple[str, str], ...], curve: tuple[tuple[int, float], ...]) -> Result:
+    if row["status"] == WAITING:
+        row = {**row, **dict.fromkeys(_NUMBERS, "0"), **dict.fromkeys(_LOSSES, "nan")}
     cells = _Cells(row, where)
     result = Result(
         **{name: cells.text(name) for name in ("run", "activation", "data", "tokenizer", "status")},
         learning_rate=cells.number("learning_rate"),
         seed=cells.whole("seed"),
-        initial_loss=cells.number("initial_loss"),
+        initial_loss=cells.number("initial_loss", finite=row["status"] != WAITING),
         final_loss=cells.number("final_loss", finite=False),
         steps=cells.whole("steps"),
         tokens=cells.whole("tokens"),

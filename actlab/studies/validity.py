@@ -55,7 +55,7 @@ def measure(results: Iterable[Result]) -> Noise | None:
     """
     places: dict[object, dict[str, dict[int, float]]] = collections.defaultdict(dict)
     for result in results:
-        if result.status != "stopped":
+        if result.done:
             place = (result.data, result.tokenizer, result.axes, result.learning_rate)
             loss = result.loss if result.learned else math.nan
             places[place].setdefault(result.activation, {})[result.seed] = loss

@@ -104,12 +104,14 @@ def compare(
 
 
 def _compare(condition: Condition, questions: Sequence[Question], margin: float, baseline: str | None) -> Comparison:
-    seen = tuple(_see(view, questions, margin) for view in views(condition))
+    names = {result.activation for result in condition.results}
+    asked = [one for one in questions if not (set(one) - names) & condition.to_come]
+    seen = tuple(_see(view, asked, margin) for view in views(condition))
     warnings = [*condition.warnings, *_warnings(seen)]
     against = None
-    if baseline is not None:
+    if baseline is not None and not condition.to_come:
         against = _dunnett(seen[0].view, baseline)
-    return Comparison(condition, seen, margin, bool(questions), tuple(warnings), against)
+    return Comparison(condition, seen, margin, bool(asked), tuple(warnings), against)
 
 
 def _see(view: View, questions: Sequence[Question], margin: float) -> Seen:

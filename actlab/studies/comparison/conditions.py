@@ -13,11 +13,15 @@ _OTHER_SCALE, _NOTEWORTHY = 0.05, 0.01
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """The finished and diverged runs at one place on the further axes, at least two activations."""
+    """The finished and diverged runs at one place on the further axes, at least two activations.
+
+    `to_come` are activations with runs there that are not done.
+    """
 
     axes: tuple[tuple[str, str], ...]
     results: tuple[Result, ...]
     warnings: tuple[str, ...]
+    to_come: frozenset[str] = frozenset()
 
     @property
     def scale(self) -> str:
@@ -28,26 +32,35 @@ class Condition:
 
 
 def conditions(results: Sequence[Result]) -> list[Condition]:
-    """Groups runs by their further axes, in the order of the table; stopped runs are left out, with a warning.
+    """Groups runs by their further axes, in the order of the table; what is not done is left out, with a warning.
+
+    So are places where fewer than two activations have done runs and others are to come.
 
     Raises:
         UserError: for no runs, mixed objectives, data sets, fingerprints of data or tokenizers, and within a condition
             for fewer than two activations, a run given twice, other numbers of steps, of tokens per step, of parameters
             or of FLOPs, or other floors.
     """
+    done = [result for result in results if result.done]
     if not results:
         raise UserError("the table has no runs: train first.")
-    _require_one("objective", results, lambda result: result.objective)
-    _require_one("data", results, lambda result: result.data)
-    _require_one("tokenizer", results, lambda result: result.tokenizer)
-    known = [result for result in results if result.data_fingerprint]
+    _require_one("objective", done, lambda result: result.objective)
+    _require_one("data", done, lambda result: result.data)
+    _require_one("tokenizer", done, lambda result: result.tokenizer)
+    known = [result for result in done if result.data_fingerprint]
     _require_one("data fingerprint", known, lambda result: result.data_fingerprint)
     varying = {path for path, count in _values(results).items() if len(count) > 1}
     groups: dict[tuple[tuple[str, str], ...], list[Result]] = {}
     for result in results:
         place = tuple((path, value) for path, value in result.axes if path in varying)
         groups.setdefault(place, []).append(result)
-    return [_condition(place, group) for place, group in groups.items()]
+    ready = {place: group for place, group in groups.items() if not _is_to_come(group)}
+    return [_condition(place, group) for place, group in (ready or groups).items()]
+
+
+def _is_to_come(group: Iterable[Result]) -> bool:
+    done = {result.activation for result in group if result.done}
+    return len(done) < 2 and {result.activation for result in group} > done
 
 
 def _values(results: Iterable[Result]) -> dict[str, set[str]]:
@@ -58,10 +71,11 @@ def _values(results: Iterable[Result]) -> dict[str, set[str]]:
 
 
 def _condition(axes: tuple[tuple[str, str], ...], group: Sequence[Result]) -> Condition:
-    done = [result for result in group if result.status != "stopped"]
-    warnings = [f"{len(group) - len(done)} runs were stopped before their end and are left out"][
-        : len(group) > len(done)
-    ]
+    done = [result for result in group if result.done]
+    to_come = frozenset(result.activation for result in group if not result.done)
+    warnings = []
+    if to_come:
+        warnings.append(f"{len(group) - len(done)} of {len(group)} runs are not trained to their end and are left out")
     activations = list(dict.fromkeys(result.activation for result in done))
     if len(activations) < 2:
         where = "".join(f" at {path}={value}" for path, value in axes)
@@ -75,7 +89,7 @@ def _condition(axes: tuple[tuple[str, str], ...], group: Sequence[Result]) -> Co
         spread = _spread(what, done, cost)
         if spread > _NOTEWORTHY:
             warnings.append(f"{what} differ by {spread:.1%} between activations")
-    return Condition(axes, tuple(done), tuple(warnings))
+    return Condition(axes, tuple(done), tuple(warnings), to_come)
 
 
 def _parameters(result: Result) -> float:

@@ -27,11 +27,12 @@ class Worth:
 
 @dataclasses.dataclass(frozen=True)
 class Arms:
-    """The runs of each arm of a contrast at one place; an arm may lack runs."""
+    """The runs of each arm of a contrast at one place that are done; an arm may lack runs. `n_open` are to come."""
 
     contrast: Contrast
     place: Place
     results: tuple[tuple[Result, ...], ...]
+    n_open: int = 0
 
     @property
     def scale(self) -> str:
@@ -122,13 +123,14 @@ def places(contrast: Contrast, results: Sequence[Result]) -> list[Arms]:
     Raises:
         UserError: for arms that mix data, tokenizers, sizes of model or numbers of tokens, or hold a run twice.
     """
-    done = [result for result in results if result.status != "stopped"]
-    matching = [[run for run in done if _matches(arm, run)] for _, arm in contrast.terms]
+    matching = [[run for run in results if _matches(arm, run)] for _, arm in contrast.terms]
     held = {path for _, arm in contrast.terms for path in arm.where}
-    varying = list(dict.fromkeys(path for runs in matching for path in _varying(runs) if path not in held))
+    # Among all activations: an arm whose runs share a place by chance is still one of that place alone.
+    around = [[run for run in results if _lies_at(arm, run)] for _, arm in contrast.terms]
+    varying = list(dict.fromkeys(path for runs in around for path in _varying(runs) if path not in held))
     found = dict.fromkeys(_place(run, varying) for runs in matching for run in runs) or {(): None}
     arms = [
-        Arms(contrast, place, tuple(tuple(run for run in runs if _place(run, varying) == place) for runs in matching))
+        _arms(contrast, place, [[run for run in runs if _place(run, varying) == place] for runs in matching])
         for place in found
     ]
     for one in arms:
@@ -136,9 +138,18 @@ def places(contrast: Contrast, results: Sequence[Result]) -> list[Arms]:
     return arms
 
 
+def _arms(contrast: Contrast, place: Place, matching: Sequence[Sequence[Result]]) -> Arms:
+    done = tuple(tuple(run for run in runs if run.done) for runs in matching)
+    names = {run.run for runs in matching for run in runs if not run.done}
+    return Arms(contrast, place, done, len(names))
+
+
 def _matches(arm: Arm, run: Result) -> bool:
-    if run.activation != arm.activation or (arm.at is not None and run.learning_rate != arm.at):
-        return False
+    right = run.activation == arm.activation and arm.at in (None, run.learning_rate)
+    return right and _lies_at(arm, run)
+
+
+def _lies_at(arm: Arm, run: Result) -> bool:
     axes = dict(run.axes)
     return all(path in axes and _same(axes[path], value) for path, value in arm.where.items())
 

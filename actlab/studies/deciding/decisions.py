@@ -1,7 +1,8 @@
 """Decisions: the word on a claim, from its contrasts at every place of the axes that they leave open.
 
 A claim says all of its contrasts at every place. It is supported if every one is, refuted if any one is, equivalent if
-all are, undecided else; one shown equivalent among others refutes it. Holm's family is all tests of the claim.
+all are, undecided else; one shown equivalent among others refutes it. Holm's family is all tests of the claim. A test
+decides nothing while runs of it are not trained.
 """
 
 import dataclasses
@@ -120,7 +121,7 @@ def _decide(id: str, contrasts: Contrast | Sequence[Contrast], results: Sequence
     tests = [_test(arms) for contrast in contrasts for arms in places(contrast, results)]
     judged = judge([test.effect for test in tests], margin)
     rulings = tuple(_rule(test, one, margin) for test, one in zip(tests, judged, strict=True))
-    return Decision(_word([one.verdict for one in rulings]), rulings)
+    return Decision(_word(rulings), rulings)
 
 
 def _test(arms: Arms) -> Test:
@@ -129,6 +130,8 @@ def _test(arms: Arms) -> Test:
     weights = [weight for weight, _ in contrast.terms]
     one, other = (_oriented(contrast, weights, rows, seeds) for rows in _choices(worths))
     reason = next((worth.reason for worth in worths if worth.reason and not _is_blank_loss(worths, worth)), "")
+    if arms.n_open:
+        reason = f"{arms.n_open} of its runs are not trained yet"
     effect = Effect(one, len(arms.seeds()) - len(seeds), reason, other if other != one else ())
     trend = None
     if contrast.trend and len(seeds) > 1 and not reason:
@@ -191,10 +194,13 @@ def _trend_agrees(test: Test, verdict: Verdict) -> bool:
     return (test.trend.tau < 0) == (falls == (verdict == Verdict.SUPPORTED))
 
 
-def _word(verdicts: Sequence[Verdict]) -> Verdict:
+def _word(rulings: Sequence[Ruling]) -> Verdict:
+    verdicts = [one.verdict for one in rulings]
     if len(set(verdicts)) == 1:
         return verdicts[0]
-    if Verdict.REFUTED in verdicts or Verdict.EQUIVALENT in verdicts:
+    # What is shown equal may be so everywhere, once all is trained.
+    known = not any(one.test.arms.n_open for one in rulings)
+    if Verdict.REFUTED in verdicts or (Verdict.EQUIVALENT in verdicts and known):
         return Verdict.REFUTED
     return Verdict.UNDECIDED
 

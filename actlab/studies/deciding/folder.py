@@ -3,22 +3,27 @@
 The table is a workdir's, with columns that its other files hold: all that a verdict rests on is in it.
 """
 
+import contextlib
 import csv
 import dataclasses
 import importlib.util
 import io
 import pathlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from actlab import config as config_lib
+from actlab.config import Config
 from actlab.errors import UserError
 from actlab.files import write_atomically
 from actlab.protocol import LOSS, SENSITIVITY, Claims, Contrast
+from actlab.studies import sweep
 from actlab.studies.deciding.orders import Orders
 from actlab.studies.survival import permanently_dead, revival_rate
-from actlab.studies.table import FINGERPRINT
+from actlab.studies.table import FINGERPRINT, WAITING
 from actlab.training.records import Workdir
 from actlab.training.traces import read_censuses
 
@@ -71,15 +76,25 @@ def find(folder: pathlib.Path) -> Study | None:
     return Study(folder, claims, questions, baseline, getattr(module, "ORDERS", {}))
 
 
-def table_of(study: Study, folder: pathlib.Path) -> pathlib.Path:
-    """The study's results.csv: its own if `folder` is the study's, else that of the workdir, collected into it."""
+@contextlib.contextmanager
+def table_of(study: Study, folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """The table to decide on: the study's own results.csv if `folder` is the study's, else what a workdir comes to.
+
+    The latter replaces the study's own once all went well.
+    """
     if folder.resolve() == study.folder.resolve():
-        return study.folder / RESULTS
-    return collect(folder, study)
+        yield study.folder / RESULTS
+        return
+    text = collect(folder, study)
+    with tempfile.TemporaryDirectory() as held:
+        path = pathlib.Path(held) / RESULTS
+        path.write_text(text)
+        yield path
+    write_atomically(study.folder / RESULTS, text)
 
 
-def collect(workdir: pathlib.Path, study: Study) -> pathlib.Path:
-    """Writes a workdir's results.csv into the study's folder, with what its other files add; returns where.
+def collect(workdir: pathlib.Path, study: Study) -> str:
+    """A workdir's results.csv as the study's, with what its other files add, and a row for each run that is waiting.
 
     Added are `data_fingerprint`, `curve` (validation losses, "step:loss ..."), D6 and revival at the first census in
     the second half (`permanently_dead_fraction`, `revival_rate`), and what else the study's claims ask of the last
@@ -89,18 +104,41 @@ def collect(workdir: pathlib.Path, study: Study) -> pathlib.Path:
     rows = records.results()
     if not rows:
         raise UserError(f"{workdir} holds no results.csv: give a workdir whose runs are done.")
+    rows += _waiting(workdir, rows)
     fingerprint = records.manifest().get("data", {}).get("fingerprint", "")
     metrics, traces = _by_run(records.metrics()), _by_run(records.traces())
     wanted = sorted(study.columns - set(rows[0]) - {"permanently_dead_fraction", "revival_rate"})
     for row in rows:
-        mine = metrics.get(row["run"], [])
+        waits = row["status"] == WAITING
+        mine, traced = ([] if waits else of.get(row["run"], []) for of in (metrics, traces))
         row["data_fingerprint"] = fingerprint[:FINGERPRINT]
         row["curve"] = _curve(mine)
-        row |= _deaths(row["run"], traces.get(row["run"], []))
+        row |= _deaths(row["run"], traced)
         row |= {name: _last_probe(mine, name) for name in wanted}
-    path = study.folder / RESULTS
-    write_atomically(path, _as_csv(rows))
-    return path
+    return _as_csv(rows)
+
+
+def _waiting(workdir: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each run of the sweep that has none yet: what is missing is part of what a table tells."""
+    path, known = workdir / "config.json", {row["run"] for row in rows}
+    config = config_lib.from_json(path.read_text()) if path.is_file() else Config()
+    open_runs = [run for run in sweep.expand(config) if run.name not in known] if config.sweep else []
+    return [{**dict.fromkeys(rows[0], ""), **_place(run, rows[0])} for run in open_runs]
+
+
+def _place(run: sweep.Run, columns: Collection[str]) -> dict[str, Any]:
+    own, one = config_lib.flat(run.config), run.config
+    named = {
+        "run": run.name,
+        "activation": one.model.activation,
+        "learning_rate": one.optimizer.learning_rate,
+        "weight_decay": one.optimizer.weight_decay,
+        "seed": one.seed,
+        "data": one.data.name,
+        "tokenizer": one.data.tokenizer,
+        "status": WAITING,
+    }
+    return {**named, **{path: own[path] for path in columns if path in own}}
 
 
 def _load(path: pathlib.Path) -> Any:

@@ -79,7 +79,7 @@ def test_stopped_runs_are_left_out_with_a_warning(tables):
     rows = grid(tables)
     rows[0] |= {"status": "stopped", "steps": 7, "tokens": 7 * 64}
     (condition,) = conditions(tables.read(rows))
-    assert len(condition.results) == 7 and "1 runs were stopped" in condition.warnings[0]
+    assert len(condition.results) == 7 and "1 of 8 runs are not trained to their end" in condition.warnings[0]
 
 
 def test_one_activation_is_no_comparison(tables):

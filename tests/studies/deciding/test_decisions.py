@@ -195,3 +195,24 @@ def test_one_equivalent_among_others_refutes(tables):
     decision = word(tables, rows, *(lower("gelu", "relu", at=rate) for rate in RATES))
     assert [one.verdict for one in decision.rulings] == [Verdict.SUPPORTED, Verdict.EQUIVALENT]
     assert decision.verdict == "refuted" and decision.deciding.verdict == Verdict.EQUIVALENT
+
+
+def test_arms_that_were_trained_at_other_settings_are_not_compared(tables):
+    rows = []
+    for name, warmups in (("relu", (0,)), ("gelu", (32,)), ("silu", (0, 32))):
+        rows += planted(tables, {name: 1.0}, axes=[{"optimizer.warmup_steps": warmup} for warmup in warmups])
+    decision = word(tables, rows, lower("gelu", "relu", at=1e-3))
+    assert decision.verdict == "undecided" and len(decision.rulings) == 2
+    assert {one.reason for one in decision.rulings} == {
+        "no run of gelu, learning rate 0.001",
+        "no run of relu, learning rate 0.001",
+    }
+
+
+def test_what_is_equal_so_far_is_open_while_runs_are_to_come(tables):
+    rows = planted(tables, {"gelu": 1.0, "relu": 1.0}, axes=[{"optimizer.warmup_steps": warmup} for warmup in (0, 32)])
+    contrast = lower("gelu", "relu", at=1e-3)
+    assert word(tables, rows, contrast).verdict == "equivalent"
+    to_come = [row | {"status": "waiting"} if row["optimizer.warmup_steps"] else row for row in rows]
+    assert word(tables, to_come, contrast).verdict == "undecided"
+    assert word(tables, to_come, lower("gelu", "relu")).verdict == "undecided"

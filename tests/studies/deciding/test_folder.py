@@ -8,7 +8,9 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
+from actlab import config as config_lib
 from actlab import verdict
+from actlab.config import Config
 from actlab.errors import UserError
 from actlab.studies import claims, deciding, table
 from actlab.training.traces import dead_row
@@ -69,7 +71,8 @@ def run(capsys):
 
 def test_the_collected_table_holds_what_the_other_files_say(folders):
     workdir, study = folders
-    path = deciding.collect(workdir, deciding.find(study))
+    path = study / "collected.csv"
+    path.write_text(deciding.collect(workdir, deciding.find(study)))
     row = list(csv.DictReader(path.read_text().splitlines()))[1]
     assert row["data_fingerprint"] == "0123456789ab"
     assert row["curve"].startswith("0:7 50:2 100:1.0") and len(row["curve"].split()) == 3
@@ -93,6 +96,57 @@ def test_claims_are_decided_written_and_settled_in_the_ledger(folders, run):
     assert deciding.words(entry["evidence"]) in finding.evidence and deciding.words("seen") == "seen"
     ((_, open_still),) = claims.examine((claims.get("B08"),), study.parent)
     assert open_still.verdict is claims.Verdict.OPEN
+
+
+def sweep_of(workdir, rates, seeds=(0, 1, 2, 3, 4)):
+    """The workdir's config.json, of a sweep over more runs than it has rows."""
+    axes = {"model.activation": ("gelu", "relu"), "optimizer.learning_rate": rates, "seed": seeds}
+    config = config_lib.replace(Config(), sweep=axes)
+    (workdir / "config.json").write_text(config_lib.to_json(config))
+
+
+def test_runs_that_are_to_come_are_rows_and_leave_claims_open(folders, run):
+    workdir, study = folders
+    # B07 is at 1e-3, and one seed of GELU is missing there.
+    sweep_of(workdir, (1e-3, 3e-3), seeds=(0, 1, 2, 3, 4, 5))
+    out = run(workdir, verdicts=str(study / "verdicts.json"))
+    rows = list(csv.DictReader((study / "results.csv").read_text().splitlines()))
+    waiting = [row for row in rows if row["status"] == "waiting"]
+    assert [row["run"] for row in waiting] == [f"{n}-lr{r}-seed5" for n in ("gelu", "relu") for r in (0.001, 0.003)]
+    assert len(rows) == 24 and {row["final_loss"] for row in waiting} == {""}
+    entry = json.loads((study / "verdicts.json").read_text())["claims"]["B07"]
+    assert entry["verdict"] == "undecided" and entry["evidence"]["reason"] == "2 of its runs are not trained yet"
+    assert "4 of 24 runs are not trained to their end" in out and "Dunnett" not in out
+    again = run(study)
+    assert json.loads((study / "verdicts.json").read_text())["claims"]["B07"] == entry and "claim       B07" in again
+
+
+def test_a_fixed_rate_that_is_whole_decides_while_others_are_to_come(folders, run):
+    workdir, study = folders
+    sweep_of(workdir, (1e-3, 3e-3, 1e-2))
+    run(workdir, verdicts=str(study / "verdicts.json"))
+    assert json.loads((study / "verdicts.json").read_text())["claims"]["B07"]["verdict"] == "supported"
+
+
+def test_a_table_is_replaced_only_by_one_that_could_be_decided_on(folders, run):
+    workdir, study = folders
+    run(workdir, verdicts=str(study / "verdicts.json"))
+    before = (study / "results.csv").read_text()
+    rows = list(csv.DictReader((workdir / "results.csv").read_text().splitlines()))
+    with (workdir / "results.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows([{**row, "data": "other" if index else row["data"]} for index, row in enumerate(rows)])
+    with pytest.raises(UserError, match="the table mixes data"):
+        run(workdir, verdicts=str(study / "verdicts.json"))
+    assert (study / "results.csv").read_text() == before
+
+
+def test_a_file_that_is_not_the_studys_table_is_refused(folders, run):
+    workdir, study = folders
+    (study / "part.csv").write_text((workdir / "results.csv").read_text())
+    with pytest.raises(UserError, match=r"part.csv is not the table of the study"):
+        run(study / "part.csv", verdicts=str(study / "verdicts.json"))
 
 
 def test_the_table_alone_gives_the_same_verdicts(folders, run):
