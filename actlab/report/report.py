@@ -40,13 +40,13 @@ def of(study: Study, questions: Sequence[str], n_samples: int) -> str:
     if text_b.is_replication(study):
         sections.append(text_b.section(study))
     sections.append(runs.section(study))
-    sections.append(Section("about", "About this page", (Text(_ABOUT),)))
+    sections.append(Section("about", "About this page", (Text(f"{_ABOUT} Losses are in {study.unit}."),)))
     return page.render(_title(study), verdicts.progress(study), sections)
 
 
 _ABOUT = (
     "Written by python -m actlab.report from the folders named under Runs. It holds all its data and loads nothing. "
-    "Figures are drawn by Vega-Lite; curves are thinned to at most 600 points. Losses are in nats per token."
+    "Figures are drawn by Vega-Lite; curves are thinned to at most 600 points."
 )
 
 

@@ -5,6 +5,7 @@ import csv
 import dataclasses
 import json
 import pathlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -101,6 +102,11 @@ class Study:
         return tuple(sorted({run.seed for run in self.runs}))
 
     @property
+    def ended(self) -> tuple["Run", ...]:
+        """Runs that have a result."""
+        return tuple(run for run in self.runs if run.result)
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         """Places on the further axes, in words; a single empty one where there are no such axes."""
         return tuple(dict.fromkeys(run.condition for run in self.runs))
@@ -116,6 +122,9 @@ class Study:
         for run in self.runs:
             groups[run.condition, run.activation, run.learning_rate].append(run)
         return dict(groups)
+
+
+_QUESTION = re.compile(r"(?:\*\*Question\.\*\*|Question:)(.*)", re.DOTALL)
 
 
 def words_of(place: Place) -> str:
@@ -175,10 +184,10 @@ def _json(path: pathlib.Path) -> dict[str, Any]:
 
 
 def _question(path: pathlib.Path) -> str:
-    """The paragraph of a README that begins with "Question:"."""
+    """The paragraph of a README that begins with "Question:", bold or not."""
     paragraphs = path.read_text().split("\n\n") if path.is_file() else []
-    found = [text for text in paragraphs if text.startswith("Question:")]
-    return " ".join(found[0].removeprefix("Question:").split()) if found else ""
+    found = [match for text in paragraphs if (match := _QUESTION.match(text))]
+    return " ".join(found[0].group(1).split()) if found else ""
 
 
 def _cells(path: pathlib.Path) -> list[dict[str, str]]:
@@ -217,11 +226,16 @@ def _is_in_use(path: pathlib.Path) -> bool:
 def _about(result: Result | None, run: sweep.Run | None) -> tuple[str, float, int, Place]:
     place = dict(result.axes if result else ())
     if run:
-        place |= {path: str(value) for path, value in run.axes.items() if path not in _MAIN_AXES}
+        place |= {_column(path): str(value) for path, value in run.axes.items() if path not in _MAIN_AXES}
     if result:
         return result.activation, result.learning_rate, result.seed, tuple(place.items())
     assert run, "a run is of a table or of a sweep"
     return run.config.model.activation, run.config.optimizer.learning_rate, run.config.seed, tuple(place.items())
+
+
+def _column(path: str) -> str:
+    """What a table calls a field."""
+    return "weight_decay" if path == "optimizer.weight_decay" else path
 
 
 def _placed(runs: Sequence[Run]) -> list[Run]:
@@ -238,10 +252,9 @@ def _require_one_text(runs: Sequence[Run]) -> None:
     for what, field in (("data", "data.name"), ("tokenizer", "data.tokenizer")):
         found: dict[str, Run] = {}
         for run in runs:
-            value = (
-                getattr(run.result, what) if run.result else config_lib.flat(run.config)[field] if run.config else ""
-            )
-            found.setdefault(value, run)
+            if run.result or run.config:
+                value = getattr(run.result, what) if run.result else config_lib.flat(run.config)[field]
+                found.setdefault(value, run)
         if len(found) > 1:
             (one, first), (other, second), *_ = found.items()
             raise UserError(

@@ -109,12 +109,14 @@ def _limits(study: Study, compared: Compared) -> Iterator[str]:
         yield "Anything: no run has ended."
         return
     one = max(results, key=lambda result: result.steps)
+    rates = ", ".join(f"{rate:g}" for rate in sorted({run.learning_rate for run in study.ended}))
+    n_seeds = len({run.seed for run in study.ended})
     yield (
         f"How it is elsewhere: all runs have {one.parameters:,} parameters or so, at most {one.steps:,} steps of "
-        f"{one.data} ({one.tokenizer}), learning rates {', '.join(f'{rate:g}' for rate in study.rates)}."
+        f"{one.data} ({one.tokenizer}), learning rates {rates}."
     )
     yield (
-        f"How other seeds would do, beyond the intervals: {_counted(len(study.seeds), 'seed')} here. A single seed "
+        f"How other seeds would do, beyond the intervals: {_counted(n_seeds, 'seed')} here. A single seed "
         "has no interval and decides nothing."
     )
     if compared.comparisons:

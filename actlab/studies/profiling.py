@@ -19,7 +19,11 @@ N_SHOWN = 20
 
 # What XLA names the loops around a step; none of them tells one operation from another.
 _LOOPS = {"jit(train)", "while", "body", "closed_call", "vmap()"}
-_PASSES = {"jvp(Decoder)": "forward", "transpose(jvp(Decoder))": "backward"}
+_PASSES = {
+    name: words
+    for model in ("Decoder", "Encoder")
+    for name, words in ((f"jvp({model})", "forward"), (f"transpose(jvp({model}))", "backward"))
+}
 _INSTRUCTION = re.compile(r"^\s*(?:ROOT )?%?([\w.\-]+) = .*?op_name=\"([^\"]*)\"", re.MULTILINE)
 
 

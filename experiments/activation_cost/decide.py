@@ -8,6 +8,9 @@ import json
 import pathlib
 from collections.abc import Iterable, Mapping
 
+from actlab import command
+from actlab.errors import UserError
+
 FOLDER = pathlib.Path(__file__).parent
 COSTS, VERDICTS = "costs.csv", "verdicts.json"
 Row = Mapping[str, str]
@@ -60,8 +63,11 @@ def _word(low: float, high: float, bounds: tuple[float, float]) -> str:
     return "refuted" if high < bounds[0] or low > bounds[1] else "undecided"
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
     """Reads the table, writes verdicts.json, prints it."""
+    command.refuse(arguments)
+    if not (FOLDER / COSTS).is_file():
+        raise UserError(f"{FOLDER / COSTS} is not there: measure first, see README.md.")
     rows = list(csv.DictReader((FOLDER / COSTS).read_text().splitlines()))
     text = json.dumps({"claims": decide(rows)}, indent=2) + "\n"
     (FOLDER / VERDICTS).write_text(text)
@@ -69,4 +75,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command.run(main)

@@ -1,7 +1,7 @@
 """Question: does it help that an activation's outputs are centred on 0, and do the weights behind it drift if not?
 
 Command: python -m actlab.main --config=experiments/centring/study.py[:small|char|paper] --workdir=runs/centring
-GELU, GELU less its mean, ReLU, tanh, ELU, SELU, five learning rates, five seeds: 150 runs in six programs.
+GELU, GELU less its mean, ReLU, tanh, ELU, SELU, five learning rates, five seeds: 150 runs in six cohorts.
 Expected time: small under an hour on 2 CPU cores; --dry_run tells that of this machine.
 Expected loss: small about 1.5 nats/byte at the better rates.
 """
@@ -12,7 +12,7 @@ from actlab import presets
 from actlab.protocol import Arm, lower
 
 DRIFT = "down_mean"  # the mean of the second projection's weights, over layers
-# Drift: behind GELU the weights' mean is more negative than behind the centred GELU, at every rate.
+# Drift: behind GELU the weights' mean is more negative than behind the centred GELU, at each of these rates.
 CLAIMS = {
     "A54": tuple(lower(Arm("gelu", rate), Arm("gelu_centred", rate), of=DRIFT) for rate in (1e-3, 3e-3, 1e-2)),
     "C10": lower("gelu_centred", "gelu"),

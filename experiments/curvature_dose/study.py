@@ -2,7 +2,7 @@
 
 Command: python -m actlab.main --config=experiments/curvature_dose/study.py[:small|char|paper] --workdir=runs/curvature
 x Phi(x / s) at five s, from ReLU's kink (s = 0) to nearly a straight line (4), and three activations that with GELU
-make two by two of kink and tail; five learning rates, five seeds: 225 runs in nine programs.
+make two by two of kink and tail; five learning rates, five seeds: 225 runs in nine cohorts.
 Expected time: small under an hour on 2 CPU cores; --dry_run tells that of this machine.
 Expected loss: small about 1.5 nats/byte at the better rates.
 """

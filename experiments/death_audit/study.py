@@ -1,7 +1,7 @@
 """Question: how many hidden units die, of which activation, at which learning rate, and for good?
 
 Command: python -m actlab.main --config=experiments/death_audit/study.py[:small|char|paper] --workdir=runs/death_audit
-Seven activations, three learning rates, five seeds, without warmup and with 2% of it: 210 runs in 14 programs.
+Seven activations, three learning rates, five seeds, without warmup and with 2% of it: 210 runs in 14 cohorts.
 Expected time: small under an hour on 2 CPU cores; --dry_run tells that of this machine.
 Expected loss: small about 1.5 nats/byte at the better rates.
 """

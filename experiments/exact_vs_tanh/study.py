@@ -1,7 +1,7 @@
 """Question: does it matter to training which form of GELU is computed: exact, by tanh, or the quick one?
 
 Command: python -m actlab.main --config=experiments/exact_vs_tanh/study.py[:small|char|paper] --workdir=runs/forms
-Four forms, two learning rates, float32 and bfloat16, ten seeds: 160 runs in eight programs.
+Four forms, two learning rates, float32 and bfloat16, ten seeds: 160 runs in eight cohorts.
 Expected time: small under an hour on 2 CPU cores; --dry_run tells that of this machine.
 Expected loss: small about 1.5 nats/byte.
 """

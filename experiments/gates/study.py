@@ -2,7 +2,7 @@
 
 Command: python -m actlab.main --config=experiments/gates/study.py[:small|char|paper] --workdir=runs/gates
 Four plain activations and five gated ones at 2/3 of the width, five learning rates, five seeds: 225 runs in nine
-programs.
+cohorts.
 Expected time: small under an hour on 2 CPU cores; --dry_run tells that of this machine.
 Expected loss: small about 1.5 nats/byte at the better rates.
 """

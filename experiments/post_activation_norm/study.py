@@ -2,7 +2,7 @@
 
 Command: python -m actlab.main --config=experiments/post_activation_norm/study.py[:small|char|paper] --workdir=runs/norm
 ReLU and GELU, with and without RMSNorm between activation and second projection, five learning rates, five seeds: 100
-runs in four programs.
+runs in four cohorts.
 Expected time: small under half an hour on 2 CPU cores; --dry_run tells that of this machine.
 Expected loss: small about 1.5 nats/byte at the better rates.
 """

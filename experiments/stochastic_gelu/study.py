@@ -2,7 +2,7 @@
 
 Command: python -m actlab.main --config=experiments/stochastic_gelu/study.py[:small|char|paper] --workdir=runs/noise
 GELU, its stochastic original (x Bernoulli(Phi(x)) in training, GELU in evaluation) and ReLU, five learning rates, five
-seeds: 75 runs in three programs.
+seeds: 75 runs in three cohorts.
 Expected time: small under half an hour on 2 CPU cores; --dry_run tells that of this machine.
 Expected loss: small about 1.5 nats/byte at the better rates with GELU.
 """

@@ -60,9 +60,10 @@ def test_reading_changes_nothing(six):
     assert before == {path: path.stat().st_mtime_ns for path in six.iterdir()}
 
 
-def test_a_study_folder_needs_no_config(workdirs, six, tmp_path):
+@pytest.mark.parametrize("heading", ["Question:", "**Question.**"])
+def test_a_study_folder_needs_no_config(workdirs, six, tmp_path, heading):
     folder = workdirs.copied(six, tmp_path / "study", "results.csv")
-    (folder / "README.md").write_text("# A study\n\nQuestion: is gelu\nbetter?\n\nProtocol: none.\n")
+    (folder / "README.md").write_text(f"# A study\n\n{heading} is gelu\nbetter?\n\nProtocol: none.\n")
     (folder / "verdicts.json").write_text(json.dumps({"claims": {"B07": {"verdict": "true", "evidence": "seen"}}}))
     found = read([folder])
     assert len(found.runs) == 6 and found.runs[0].config is None and found.runs[0].metrics == ()

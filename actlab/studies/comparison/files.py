@@ -37,7 +37,7 @@ def write(
     try:
         write_atomically(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
     except OSError as error:
-        raise UserError(f"--out={path} cannot be written ({error.strerror}): take another.") from error
+        raise UserError(f"{path} cannot be written ({error.strerror}): take another.") from error
 
 
 def _claims(path: pathlib.Path) -> Any:
@@ -46,9 +46,9 @@ def _claims(path: pathlib.Path) -> Any:
     try:
         content = json.loads(path.read_text())
     except ValueError as error:
-        raise UserError(f"--out={path} is there and not JSON ({error}): remove it or take another.") from error
+        raise UserError(f"{path} is there and not JSON ({error}): remove it or take another.") from error
     if not isinstance(content, dict) or not isinstance(content.get("claims", {}), dict):
-        raise UserError(f'--out={path} is there and no object with "claims": remove it or take another.')
+        raise UserError(f'{path} is there and no object with "claims": remove it or take another.')
     return content.get("claims", {})
 
 

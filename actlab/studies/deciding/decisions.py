@@ -173,6 +173,8 @@ def _rule(test: Test, judgement: Judgement, margin: float) -> Ruling:
 
 def _rule_level(test: Test, judgement: Judgement, margin: float) -> Ruling:
     ruled = functools.partial(Ruling, test, family=judgement.family)
+    if test.contrast.of not in (LOSS, SENSITIVITY):
+        return ruled(verdict=Verdict.UNDECIDED, p=None, reason="only of losses is it said what is equal")
     effect = judgement.effect
     if judgement.p is None or judgement.p_equivalence is None or effect.interval is None:
         return ruled(verdict=Verdict.UNDECIDED, p=None, reason=judgement.reason)

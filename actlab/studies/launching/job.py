@@ -13,6 +13,7 @@ from actlab import config as config_lib
 from actlab.config import Config
 from actlab.files import write_atomically
 from actlab.studies import plan, sweep
+from actlab.training import manifest
 from actlab.training.records import Row, Workdir
 from actlab.training.setting import Setting
 
@@ -74,9 +75,16 @@ class Job:
         return rows if done else None
 
     def step(self) -> int:
-        """The last step in its records."""
+        """Updates of its runs in its records, on average: they may train in several programs, one after the other."""
         rows = [line for line in _tail(self.workdir.path / "metrics.jsonl").splitlines() if line.endswith("}")]
-        return json.loads(rows[-1])["step"] if rows else 0
+        if not rows:
+            return 0
+        last = json.loads(rows[-1])
+        done = {row["run"] for row in self.workdir.results() if row["status"] != "stopped"}
+        parts = manifest.parts(self.workdir).values()
+        n_going = len(next((runs for runs in parts if last["run"] in runs), self.names))
+        going = 0 if last["run"] in done else last["step"] * n_going
+        return (len(done) * self.n_steps + going) // len(self.names)
 
     def last_words(self) -> str:
         """The last line that it printed."""

@@ -60,4 +60,5 @@ class Local:
             process.terminate()
         for _, process in self._running.values():
             process.wait()
-        return "stopped after saving; the same command goes on from there"
+        found = f"; {len(self._found)} jobs that an earlier call began train on" if self._found else ""
+        return f"stopped after saving; the same command goes on from there{found}"

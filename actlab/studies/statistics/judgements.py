@@ -88,5 +88,5 @@ def _judge(effect: Effect, p: float | None, p_equivalence: float | None, family:
         elif p_equivalence <= ALPHA:
             verdict = Verdict.EQUIVALENT
         else:
-            reason = f"neither a difference is shown nor that there is none beyond {margin:g} nats"
+            reason = f"neither a difference is shown nor that there is none beyond {margin:g}"
     return Judgement(effect, verdict, p, p_equivalence, family, reason)

@@ -216,3 +216,9 @@ def test_what_is_equal_so_far_is_open_while_runs_are_to_come(tables):
     to_come = [row | {"status": "waiting"} if row["optimizer.warmup_steps"] else row for row in rows]
     assert word(tables, to_come, contrast).verdict == "undecided"
     assert word(tables, to_come, lower("gelu", "relu")).verdict == "undecided"
+
+
+def test_only_of_losses_is_it_said_what_is_equal(tables):
+    rows = [row | {"dead_fraction": 0.1} for row in planted(tables, {"gelu": 1.0, "relu": 1.0})]
+    decision = word(tables, rows, level("gelu", "relu", of="dead_fraction", at=1e-3))
+    assert decision.verdict == "undecided" and "only of losses" in decision.deciding.reason

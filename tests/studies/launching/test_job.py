@@ -1,5 +1,6 @@
 """Jobs: each has its part of the sweep, whatever the sweep."""
 
+import json
 import sys
 
 import pytest
@@ -70,9 +71,27 @@ def test_before_it_starts_a_job_has_no_step_no_words_and_no_results(tmp_path):
 def test_a_row_cut_short_is_not_read_as_a_step(tmp_path):
     job = Job(0, "x", ("x",), Config(), tmp_path, "")
     job.workdir.path.mkdir()
-    (job.workdir.path / "metrics.jsonl").write_text('{"step": 5}\n{"step": 6}\n{"st')
+    (job.workdir.path / "metrics.jsonl").write_text('{"run": "x", "step": 5}\n{"run": "x", "step": 6}\n{"st')
     job.log.write_text("one\n\ntwo  \n\n")
     assert (job.step(), job.last_words()) == (6, "two")
+
+
+def test_programs_of_a_job_that_train_one_after_the_other_are_one_way(tmp_path, tables):
+    job = Job(0, "x", ("a", "b", "c", "d"), replace(Config(), **{"train.n_steps": 3600}), tmp_path, "")
+    job.workdir.path.mkdir()
+    (job.workdir.path / "manifest.json").write_text(json.dumps({"parts": {"0": ["a", "b"], "1": ["c", "d"]}}))
+    seen = []
+    for run, step in (("b", 1200), ("b", 3600), ("d", 0), ("d", 3600)):
+        with (job.workdir.path / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps({"run": run, "step": step}) + "\n")
+        if step == 3600:
+            done = [
+                tables.row("relu", 1e-3, seed, 1.0, run=name)
+                for seed, name in enumerate("abcd"[: 2 + 2 * (run == "d")])
+            ]
+            tables.write(job.workdir.path / "results.csv", done)
+        seen.append(job.step())
+    assert seen == [600, 1800, 1800, 3600]
 
 
 @pytest.mark.parametrize("path", ["configs/x.py", "configs/x.py:small", "runs/x.json:configs/y.py"])
