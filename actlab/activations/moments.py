@@ -153,10 +153,12 @@ def _sample_of_function(fn: Callable, record: Activation, scale: float) -> _Samp
     if not record.elementwise:
         raise UserError(f"activation {record.name!r} is not elementwise: give its record an exact formula.")
     z, weight = dense_nodes(scale)
-    x = jnp.asarray(z, jnp.float32)
     slope = lambda x: jax.jvp(fn, (x,), (jnp.ones_like(x),))[1]  # noqa: E731
-    curvature = jax.jvp(slope, (x,), (jnp.ones_like(x),))[1]
-    value, first, second = (np.asarray(a, np.float64) for a in (fn(x), slope(x), curvature))
+    curvature = lambda x: jax.jvp(slope, (x,), (jnp.ones_like(x),))[1]  # noqa: E731
+    # A model that is drawn at a gain may be traced for its shapes; the gain is a number all the same.
+    with jax.ensure_compile_time_eval():
+        x = jnp.asarray(z, jnp.float32)
+        value, first, second = (np.asarray(f(x), np.float64) for f in (fn, slope, curvature))
     return _Sample(weight, value, first, second, negative_slope_share=float(weight @ (first < 0)))
 
 

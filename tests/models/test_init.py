@@ -48,4 +48,7 @@ def test_a_users_own_activation_has_a_gain(tiny):
 
     own = activations.elementwise(lambda x: jnp.where(x > 0, x, -0.5 * x))
     activations.register(activations.Activation("test_init_bent", own, "", "here"))
+    # A plan asks for costs first, from shapes alone: the gain is a number even there.
+    config = replace(tiny, **{"model.activation": "test_init_bent", "model.init": "gain"})
+    assert models.costs(models.build(config.model)).parameters > 0
     assert second_moment_after(tiny, "test_init_bent", "gain") == pytest.approx(1, rel=0.1)
