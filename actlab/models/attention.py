@@ -14,10 +14,13 @@ MASKED = -1e30
 
 
 def attend_causally(
-    q_BLHK: Float[Array, "B L H K"], k_BLHK: Float[Array, "B L H K"], v_BLHK: Float[Array, "B L H K"]
+    q_BLHK: Float[Array, "B L H K"],
+    k_BLHK: Float[Array, "B L H K"],
+    v_BLHK: Float[Array, "B L H K"],
+    flash: bool = True,
 ) -> Float[Array, "B L H K"]:
     """Attention of each position to itself and those before it."""
-    if flashes(q_BLHK.dtype, q_BLHK.shape[-1]):
+    if flash and flashes(q_BLHK.dtype, q_BLHK.shape[-1]):
         return jax.nn.dot_product_attention(q_BLHK, k_BLHK, v_BLHK, is_causal=True, implementation="cudnn")
     positions_L = jnp.arange(q_BLHK.shape[1])
     return attend(q_BLHK, k_BLHK, v_BLHK, positions_L[None, :] <= positions_L[:, None])
@@ -28,10 +31,11 @@ def attend_to_all(
     k_BLHK: Float[Array, "B L H K"],
     v_BLHK: Float[Array, "B L H K"],
     real_BL: Bool[Array, "B L"] | None,
+    flash: bool = True,
 ) -> Float[Array, "B L H K"]:
     """Attention of each position to all that are real, or to all."""
     if real_BL is None:
-        if flashes(q_BLHK.dtype, q_BLHK.shape[-1]):
+        if flash and flashes(q_BLHK.dtype, q_BLHK.shape[-1]):
             return jax.nn.dot_product_attention(q_BLHK, k_BLHK, v_BLHK, implementation="cudnn")
         real_BL = jnp.ones(q_BLHK.shape[:2], bool)
     return attend(q_BLHK, k_BLHK, v_BLHK, real_BL[:, None, None, :])

@@ -242,9 +242,9 @@ class Attention(nn.Module):
         if spec.position == "rotary":
             q_BLHK, k_BLHK = (rotate(x_BLHK, positions_L, spec.rotary_base) for x_BLHK in (q_BLHK, k_BLHK))
         if spec.kind == "encoder":
-            out_BLHK, key_value = attend_to_all(q_BLHK, k_BLHK, v_BLHK, real_BL), (k_BLHK, v_BLHK)
+            out_BLHK, key_value = attend_to_all(q_BLHK, k_BLHK, v_BLHK, real_BL, spec.flash), (k_BLHK, v_BLHK)
         elif cache is None:
-            out_BLHK, key_value = attend_causally(q_BLHK, k_BLHK, v_BLHK), (k_BLHK, v_BLHK)
+            out_BLHK, key_value = attend_causally(q_BLHK, k_BLHK, v_BLHK, spec.flash), (k_BLHK, v_BLHK)
         else:
             write = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=offset, axis=1)
             key_value = write(cache[0], k_BLHK), write(cache[1], v_BLHK)

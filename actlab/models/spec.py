@@ -41,6 +41,7 @@ class Spec:
     dtype: DTypeLike
     swapped_to: str
     n_swapped: int
+    flash: bool = True  # whether flash attention may serve, which has no second derivative
 
     def of_block(self, index: int) -> "Spec":
         """The Spec of one block, with the activation it has."""

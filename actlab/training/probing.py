@@ -5,6 +5,7 @@ is the same with and without them, they cost only where they run, and what they 
 that a resume repeats it to the bit.
 """
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -62,6 +63,8 @@ def probe_step(
 
 def curvature_step(model: Model, params: Any, examples: Examples) -> dict[str, Float[Array, ""]]:
     """Largest eigenvalue of the Hessian and of the Gauss-Newton matrix of a batch's mean loss; see curvature.Top."""
+
+    model = dataclasses.replace(model, spec=dataclasses.replace(model.spec, flash=False))
 
     def outputs(params: Any) -> Array:
         return model.apply(params, **examples.inputs)[0]

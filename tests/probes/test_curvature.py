@@ -12,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from actlab import models
 from actlab.config import replace
+from actlab.models import attention
 from actlab.probes import curvature
 from actlab.training import losses, probing
 from actlab.training.objectives import NEXT_TOKEN
@@ -86,3 +87,15 @@ def test_the_models_top_eigenvalues_are_those_of_its_dense_matrices(dense):
         assert found[f"{name}_top"] == pytest.approx(largest, rel=1e-2), name
         assert abs(found[f"{name}_top"] - largest) <= found[f"{name}_residual"] + 1e-4 * largest, name
     assert found["hessian_top"] != pytest.approx(float(found["gauss_newton_top"]), rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder"])
+def test_where_flash_attention_trains_the_model_its_curvature_is_that_of_ours(tiny, monkeypatch, kind):
+    """cuDNN's attention has no second derivative."""
+    model = models.build(replace(tiny, **{"model.kind": kind}).model, jnp.bfloat16)
+    params = model.init(jax.random.key(0))
+    batch = NEXT_TOKEN.scored(jnp.zeros((2, 9), int), jnp.ones((2, 8)))
+    monkeypatch.setattr(attention, "flashes", lambda dtype, head: True)
+    monkeypatch.setattr(jax.nn, "dot_product_attention", lambda *_, **__: pytest.fail("flash attention"))
+    found = jax.jit(functools.partial(probing.curvature_step, model))(params, batch)
+    assert found["hessian_top"] > 0 and all(np.isfinite(value) for value in found.values())
