@@ -30,8 +30,8 @@ from actlab.activations.exponential import (
 
 PHI_0 = 0.39894228040143267794  # phi(0)
 MEAN = 0.28209479177387814347  # E[Z Phi(Z)] = 1 / (2 sqrt pi)
-# Below it x Phi(x / s) is ReLU to within s, and 1 / s nears overflow.
-SHARPEST = 1e-30
+# Below it x Phi(x / s) is ReLU to within s, and the curvature, times the power of two of `Decay`, nears overflow.
+SHARPEST = 1e-18
 INNER = 0.625
 
 

@@ -28,7 +28,9 @@ def polynorm(
     direction: there n is the identity, so that value (the bias) and all derivatives are finite. Next to it the slope
     is as steep as the formula says, 1 / rms(x).
     """
-    # n(v) has degree 0: scaled by a constant power of two, x^3 neither overflows nor underflows to 0.
+    # n(v) has degree 0: over the largest of a vector, a constant, x^3 neither overflows nor underflows to 0.
     largest = jax.lax.stop_gradient(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
-    x = x / jnp.where(largest > 0, largest, 1)
+    # XLA divides by multiplying with the inverse, and that of the largest numbers of all is flushed to 0.
+    quarter = jnp.where(largest > 1, 0.25, 1)
+    x = (x * quarter) / jnp.where(largest > 0, largest * quarter, 1)
     return w0 * _normalised(x**3) + w1 * _normalised(jnp.square(x)) + w2 * _normalised(x) + bias

@@ -110,7 +110,10 @@ def test_the_sharp_limit_of_gelu_scale_is_relu_and_the_blunt_one_half_of_x():
     np.testing.assert_allclose(activations.get("gelu_scale(s=0)").fn(x), jax.nn.relu(x))
     np.testing.assert_allclose(activations.get("gelu_scale(s=1e-12)").fn(x), jax.nn.relu(x), atol=1e-12)
     np.testing.assert_allclose(activations.get("gelu_scale(s=1e9)").fn(x), x / 2, rtol=1e-6)
-    assert jax.grad(jax.grad(activations.get("gelu_scale(s=0.25)").fn))(0.0) == pytest.approx(4 * 0.797884560803)
+    for s in (1e-18, 0.25, 1e9):
+        curvature = jax.grad(jax.grad(activations.get(f"gelu_scale(s={s})").fn))(0.0)
+        assert curvature == pytest.approx(0.797884560803 / s)
+    assert jax.grad(jax.grad(activations.get("gelu_scale(s=1e-21)").fn))(0.0) == 0
 
 
 def test_the_framework_form_is_kept_with_its_faults():
@@ -149,7 +152,7 @@ def test_polynorm_is_its_formula_at_any_scale():
     x = np.random.default_rng(0).normal(size=(3, 7))
     normalised = lambda v: v / np.sqrt(np.mean(v**2, axis=-1, keepdims=True))  # noqa: E731
     expected = 0.2 * normalised(x**3) - 0.5 * normalised(x**2) + 1.5 * normalised(x) + 0.25
-    for scale in (1e-30, 1.0, 1e30):
+    for scale in (1e-36, 1e-30, 1.0, 1e30, 1.3e38):
         np.testing.assert_allclose(fn(jnp.array(x * scale), **theta), expected, rtol=2e-6)
 
 
