@@ -26,8 +26,8 @@ def read(folder: Path) -> tuple[dict[str, Documents], str]:
     """The documents of train.tsv and dev.tsv, GLUE's own files, by split, and a hash of them.
 
     Raises:
-      UserError: a missing file, another header, a line without its two fields, text that is not UTF-8, or a label
-        other than 0 and 1, with file and line.
+      UserError: a missing file, another header or nothing after it, a line without its two fields, text that is not
+        UTF-8, or a label other than 0 and 1, with file and line.
     """
     paths = {split: folder / name for split, name in FILES.items()}
     for path in paths.values():
@@ -43,19 +43,18 @@ def fetch(directory: Path, *, show: bool) -> tuple[dict[str, Documents], str]:
     """The same by way of TFDS, which downloads 7 MB; its copy stays in the data directory.
 
     Raises:
-      UserError: no network.
+      UserError: no network, or a download that breaks off or is not the file that TFDS knows.
     """
     import tensorflow_datasets as tfds
     from tensorflow_datasets.text import glue  # noqa: F401  TFDS does not find the builder without it
 
-    place = directory / "downloads" / "tfds"
     with folders.locked(directory, "downloads", show=show), _quiet(tfds):
-        builder = tfds.builder("glue/sst2", data_dir=str(place), file_format="array_record")
+        builder = tfds.builder("glue/sst2", data_dir=str(_place(directory)), file_format="array_record")
         if not Path(builder.data_dir).exists():
             download.require_network("GLUE's SST-2", f"{hint(directory)}.", address=HOST)
             config = tfds.download.DownloadConfig(force_checksums_validation=True)
             splits = builder._split_generators  # type: ignore[attr-defined]
-            builder._split_generators = lambda dl_manager: splits(_Unzipping(dl_manager, place))  # type: ignore
+            builder._split_generators = lambda dl_manager: splits(_Unzipping(dl_manager, directory))  # type: ignore
             builder.download_and_prepare(download_dir=str(directory / "downloads"), download_config=config)
         source: Any = {split: builder.as_data_source(split) for split in FILES}  # pyright: ignore[reportCallIssue]
         found = {split: [_example(one) for one in source[split]] for split in FILES}
@@ -75,13 +74,33 @@ class _Unzipping:
     """A download manager of TFDS for one zip file, which TFDS itself can only unpack with TensorFlow."""
 
     manager: Any
-    place: Path
+    directory: Path
 
     def download_and_extract(self, url: str) -> str:
-        folder = self.place / "unzipped"
-        with zipfile.ZipFile(self.manager.download(url)) as archive:
+        folder = _place(self.directory) / "unzipped"
+        with _told(url, self.directory), zipfile.ZipFile(self.manager.download(url)) as archive:
             archive.extractall(folder)
         return str(folder)
+
+
+@contextlib.contextmanager
+def _told(url: str, directory: Path) -> Iterator[None]:
+    """Tells what may befall a download as a UserError; the network's errors are OSErrors, like a full disk's."""
+    import tensorflow_datasets as tfds
+    from tensorflow_datasets.core.download.download_manager import NonMatchingChecksumError
+
+    try:
+        yield
+    except (OSError, tfds.download.DownloadError, NonMatchingChecksumError, zipfile.BadZipFile) as error:
+        reason = str(error).partition("\n")[0]
+        raise UserError(
+            f"the download of {url} broke off ({reason}): run the same command again, or {hint(directory)}."
+        ) from error
+
+
+def _place(directory: Path) -> Path:
+    """Where TFDS keeps its copy."""
+    return directory / "downloads" / "tfds"
 
 
 def _example(example: Any) -> dict[str, str | float]:
@@ -102,6 +121,8 @@ def _documents(path: Path) -> Iterator[dict[str, str | float]]:
         raise UserError(f"{path} is not UTF-8 at byte {error.start}: convert it.") from error
     if tuple(lines[0].strip().split("\t")) != COLUMNS:
         raise UserError(f"{path}, line 1, is not {' and '.join(COLUMNS)} with a tab between: take GLUE's file.")
+    if len(lines) == 1:
+        raise UserError(f"{path} has no line after its header: take GLUE's file.")
     for number, line in enumerate(lines[1:], 2):
         text, tab, label = line.rpartition("\t")
         if not tab or not text.strip():

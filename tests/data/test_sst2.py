@@ -1,9 +1,13 @@
 """SST-2 from GLUE's files, by TFDS or without it; what is wrong with a file is told by line."""
 
 import itertools
+import re
 import zipfile
 
 import pytest
+import requests
+import tensorflow_datasets as tfds
+from tensorflow_datasets.core.download import download_manager
 
 import actlab.data
 from actlab.data import datasets, download, sst2
@@ -46,6 +50,7 @@ def test_files_become_a_dataset_with_labels(tmp_path):
         ({"dev": [("good", "yes")]}, r"dev.tsv, line 2, has the label 'yes'"),
         ({"dev": [("", 1)]}, r"dev.tsv, line 2, is not a sentence, a tab and a label"),
         ({"header": "label\tsentence"}, r"train.tsv, line 1, is not sentence and label"),
+        ({"dev": []}, r"dev.tsv has no line after its header"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told_by_line(tmp_path, changes, words):
@@ -68,10 +73,34 @@ def test_without_a_network_the_command_for_local_files_is_told(tmp_path, monkeyp
     assert asked == [sst2.HOST]
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [
+        tfds.download.DownloadError("Failed to get the file. HTTP code: 503.\n"),
+        download_manager.NonMatchingChecksumError("the file has a wrong checksum:\n* expected"),
+        requests.ConnectionError("reset by peer"),
+        OSError("timed out"),
+        None,
+    ],
+)
+def test_a_download_that_breaks_off_is_told_with_the_command_for_local_files(tmp_path, monkeypatch, fault):
+    def download_(self, url):
+        if fault is not None:
+            raise fault
+        return write(tmp_path / "glue") / "train.tsv"  # no zip file
+
+    monkeypatch.setattr(tfds.download.DownloadManager, "download", download_)
+    monkeypatch.setattr(download, "_reachable", lambda address: True)
+    reason = "not a zip file" if fault is None else str(fault).splitlines()[0]
+    with pytest.raises(UserError) as caught:
+        actlab.data.prepare("sst2", tmp_path / "data", progress=False)
+    assert type(caught.value) is UserError and "\n" not in str(caught.value)
+    assert re.search(rf"SST-2\.zip broke off \(.*{reason}\): .* prepare sst2 --from=DIR", str(caught.value))
+    assert datasets.find("sst2", tmp_path / "data") is None
+
+
 def test_tfds_gives_the_same_dataset_as_the_files(tmp_path, monkeypatch):
     """GLUE's own builder of TFDS reads a zip file that was not fetched."""
-    import tensorflow_datasets as tfds
-
     folder = write(tmp_path / "SST-2")
     (folder / "test.tsv").write_text("index\tsentence\n0\tunknown\n")
     archive = tmp_path / "SST-2.zip"
