@@ -68,7 +68,8 @@ class DataConfig:
     dir: str = field("data", "folder of prepared data; not part of a run's identity")
     tokenizer: str = field(
         "bytes",
-        "bytes, bpe:SIZE (trained on the data), gpt2, dir:PATH, wordpiece (of the story grammar) or wordpiece:PATH",
+        "bytes, bpe:SIZE (trained on the data), gpt2, dir:PATH, wordpiece (of the story grammar), wordpiece:PATH "
+        "(uncased)",
     )
     packing: Literal["packed", "padded"] = field(
         "packed", "rows are windows of a stream of documents, or one document, cut or padded to the context"

@@ -19,6 +19,7 @@ from actlab.errors import UserError
 
 NAME = "wordpiece"
 VOCABULARY = "vocab.txt"
+SETTINGS = "tokenizer_config.json"  # of transformers
 OWN = Path(__file__).parent / VOCABULARY
 OWN_SHA256 = "4f7d727e81cd0c4031b048e2ea35fc1b2103feab484d435b69571db2615eb9c7"
 PADDING, UNKNOWN, FIRST, LAST, MASK = SPECIALS = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
@@ -87,17 +88,32 @@ class WordPieceTokenizer(Tokenizer):
 
 
 def make(name: str) -> WordPieceTokenizer:
-    """The project's own, or that of a `wordpiece:PATH`, a vocab.txt or the folder of one.
+    """The project's own, or that of a `wordpiece:PATH`, an uncased vocab.txt or the folder of one.
 
     Raises:
-      UserError: a file that is missing, is no vocabulary, or is not the one that this project was released with.
+      UserError: a file that is missing, is no vocabulary, is cased by the settings beside it, or is not the one that
+        this project was released with.
     """
     if name == NAME:
         if folders.sha256(OWN) != OWN_SHA256:
             raise folders.damaged(OWN, "not the vocabulary of this project")
         return read(name, OWN)
     path = Path(name.removeprefix(f"{NAME}:"))
-    return read(name, path / VOCABULARY if path.is_dir() else path)
+    path = path / VOCABULARY if path.is_dir() else path
+    _check_uncased(name, path.with_name(SETTINGS))
+    return read(name, path)
+
+
+def _check_uncased(name: str, settings: Path) -> None:
+    try:
+        found = json.loads(settings.read_bytes()) if settings.is_file() else {}
+    except (OSError, ValueError) as error:
+        raise _unusable(name, settings, str(error)) from error
+    if isinstance(found, dict) and found.get("do_lower_case") is False:
+        raise UserError(
+            f"data.tokenizer={name!r} is cased, as {settings} says, but text is lower-cased here: take an uncased "
+            f"{VOCABULARY}."
+        )
 
 
 def read(name: str, path: Path) -> WordPieceTokenizer:
@@ -117,4 +133,4 @@ def read(name: str, path: Path) -> WordPieceTokenizer:
 
 
 def _unusable(name: str, path: Path, reason: str) -> UserError:
-    return UserError(f"data.tokenizer={name!r} cannot use {path} ({reason}): put a {VOCABULARY} of BERT's kind there.")
+    return UserError(f"data.tokenizer={name!r} cannot use {path} ({reason}): put a {path.name} of BERT's kind there.")

@@ -117,6 +117,27 @@ def test_a_file_that_is_no_vocabulary_is_refused(vocabulary, pieces, words):
         wordpiece.make(f"wordpiece:{vocabulary(pieces)}")
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ('{"do_lower_case": false}', r"is cased, as .*tokenizer_config.json says, .*: take an uncased vocab.txt"),
+        ("{", r"cannot use .*tokenizer_config.json"),
+        ("[]", None),
+        ('{"do_lower_case": true}', None),
+        ('{"model_max_length": 512}', None),
+    ],
+)
+def test_a_cased_vocabulary_is_refused(vocabulary, settings, words):
+    path = vocabulary()
+    (path.parent / "tokenizer_config.json").write_text(settings)
+    for place in (path, path.parent):
+        if words is None:
+            assert wordpiece.make(f"wordpiece:{place}").vocab_size == len(PIECES)
+            continue
+        with pytest.raises(UserError, match=words):
+            wordpiece.make(f"wordpiece:{place}")
+
+
 def test_a_missing_file_and_a_wrong_name_are_refused(tmp_path):
     with pytest.raises(UserError, match="No such file"):
         tokenizers.make(f"wordpiece:{tmp_path}/none.txt", tmp_path, ())
