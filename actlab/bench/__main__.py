@@ -21,7 +21,7 @@ from actlab import command
 from actlab.errors import UserError, suggestion
 
 _REPETITIONS = flags.DEFINE_integer("repetitions", None, "Turns of each contender; 5 for training, 25 for activations.")
-_OUT = flags.DEFINE_string("out", None, "File to write: rows as CSV, a page as HTML.")
+_OUT = flags.DEFINE_string("out", None, "File to write the rows to, as CSV.")
 _SHAPES = flags.DEFINE_list("shapes", None, "training: model sizes; 1.3M, 10.7M, 30M, on a GPU 124M too.")
 _ACTIVATIONS = flags.DEFINE_string("activations", None, "activations: their names, all by default.")
 _DTYPES = flags.DEFINE_list("dtypes", ["float32", "bfloat16"], "activations: dtypes of the computation.")
@@ -37,9 +37,7 @@ def main(arguments: list[str]) -> None:
         name = " ".join(arguments)
         raise UserError(f"{name!r} is no benchmark: write python -m actlab.bench training, or activations.")
     _refuse_flags_of_others(arguments[0])
-    out = pathlib.Path(_OUT.value) if _OUT.value else None
-    if out and not out.parent.is_dir():
-        raise UserError(f"--out={out} is in no folder that exists: make {out.parent} first.")
+    out = command.target("out") if _OUT.value else None
     _training(out) if arguments[0] == "training" else _activations(out)
 
 
@@ -102,7 +100,11 @@ def _written(path: pathlib.Path | None, rows: Iterable[Mapping[str, Any]]) -> It
     if path is None:
         yield from rows
         return
-    with path.open("w", newline="") as file:
+    try:
+        file = path.open("w", newline="")
+    except OSError as error:
+        raise UserError(f"--out={path} cannot be written ({error.strerror}): name another file.") from error
+    with file:
         writer = None
         for row in rows:
             if writer is None:

@@ -3,6 +3,7 @@
 import csv
 import functools
 import itertools
+import pathlib
 
 import jax
 import numpy as np
@@ -133,6 +134,16 @@ def test_a_benchmark_that_is_stopped_keeps_the_rows_it_has(tmp_path, monkeypatch
     assert (tmp_path / "cost.csv").read_text() == "activation,ratio\nrelu,1.0\n"
 
 
+def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(pathlib.Path, "open", refused)
+    monkeypatch.setattr(timing, "take_turns", None)
+    with pytest.raises(UserError, match=r"cost.csv cannot be written \(Permission denied\): name another file"):
+        run("activations", "--activations=relu", "--sizes=8x8", "--dtypes=float32", f"--out={tmp_path / 'cost.csv'}")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -151,7 +162,8 @@ def test_a_benchmark_that_is_stopped_keeps_the_rows_it_has(tmp_path, monkeypatch
         (["activations", "--shapes=1.3M"], "--shapes belongs to training"),
         (["training", "--dtypes=float32"], "--dtypes belongs to activations"),
         (["training", "--shapes=1.33M"], "did you mean '1.3M'"),
-        (["activations", "--out=nowhere/cost.csv"], "--out=nowhere/cost.csv is in no folder that exists"),
+        (["activations", "--out=nowhere/cost.csv"], "--out=nowhere/cost.csv is in a folder that does not exist"),
+        (["activations", "--out=."], "--out=. is a folder: name a file in it"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_before_anything_is_measured(arguments, words, monkeypatch):
