@@ -43,6 +43,12 @@ def check(config: Config) -> None:
             f"config.model.head_activation={model.head_activation!r} changes nothing in a decoder: "
             "set config.model.kind='encoder', or leave the activation alone."
         )
+    if model.n_classes and model.head_activation != ModelConfig.head_activation:
+        raise UserError(
+            f"config.model.head_activation={model.head_activation!r} changes nothing where "
+            f"config.model.n_classes={model.n_classes} leaves out the masked-token head: set n_classes=0, or leave the "
+            "activation alone."
+        )
     if train.checkpoint_every % train.eval_every:
         raise UserError(
             f"config.train.checkpoint_every={train.checkpoint_every} is not a multiple of "

@@ -179,6 +179,10 @@ def test_the_three_activations_are_three_fields(tiny):
         ({"model.n_classes": 2}, "config.model.n_classes=2 needs a pooler"),
         ({"model.kind": "encoder", "model.pooler_activation": "relu"}, "n_classes=0 leaves out the pooler"),
         ({"model.head_activation": "relu"}, "changes nothing in a decoder"),
+        (
+            {"model.kind": "encoder", "model.n_classes": 2, "model.head_activation": "relu"},
+            "head_activation='relu' changes nothing where config.model.n_classes=2 leaves out the masked-token head",
+        ),
         ({"model.kind": "encoder", "model.head_activation": "swiglu"}, "head_activation='swiglu' is gated"),
         ({"model.kind": "encoder", "model.head_activation": "gleu"}, "'gleu'"),
         ({"model.norm_epsilon": 0.0}, "model.norm_epsilon=0.0 must be greater than 0"),
