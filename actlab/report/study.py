@@ -93,8 +93,9 @@ class Study:
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """Learning rates, rising."""
-        return tuple(sorted({run.learning_rate for run in self.runs}))
+        """Learning rates of the runs that have begun, rising; of all if none has."""
+        begun = [run for run in self.runs if run.result or run.metrics]
+        return tuple(sorted({run.learning_rate for run in begun or self.runs}))
 
     @property
     def seeds(self) -> tuple[int, ...]:
