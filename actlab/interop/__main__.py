@@ -7,6 +7,7 @@ The newest sound checkpoint is used; --run names one run of a sweep.
 """
 
 import dataclasses
+import itertools
 import pathlib
 
 from absl import flags
@@ -18,8 +19,6 @@ _TO = flags.DEFINE_string("to", None, "Folder to write.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run or a sweep.")
 _RUN = flags.DEFINE_string("run", None, "Name of one run of a sweep.")
 _FROM = flags.DEFINE_string("from", None, "Folder of the files to read.")
-
-BYTE_PAIRS = ("vocab.json", "merges.txt")
 
 
 def main(arguments: list[str]) -> None:
@@ -37,10 +36,11 @@ def main(arguments: list[str]) -> None:
 
 def _export(workdir: pathlib.Path, directory: pathlib.Path) -> None:
     from actlab.interop import huggingface
-    from actlab.studies import trained
+    from actlab.studies import origin, trained
 
     run = trained.load(workdir, _RUN.value)
-    vocabulary = [path for name in BYTE_PAIRS if (path := workdir / "tokenizer" / name).is_file()]
+    names = itertools.chain.from_iterable(origin.VOCABULARIES.values())
+    vocabulary = [path for name in names if (path := workdir / "tokenizer" / name).is_file()]
     huggingface.save(run.fields, run.params, directory, beside=vocabulary)
     print(f"{directory}: step {run.step}; transformers' AutoModel.from_pretrained reads it")
 
@@ -48,14 +48,15 @@ def _export(workdir: pathlib.Path, directory: pathlib.Path) -> None:
 def _show(directory: pathlib.Path) -> None:
     from actlab import models
     from actlab.interop import huggingface
+    from actlab.studies import origin
 
     config = huggingface.load(directory).config
     costs = models.costs(models.build(config))
     print(f"parameters  {costs.parameters:,} ({costs.non_embedding:,} without embeddings)")
     for name, value in dataclasses.asdict(config).items():
         print(f"config.model.{name}={value!r}")
-    if all((directory / name).is_file() for name in BYTE_PAIRS):
-        print(f"config.data.tokenizer={f'dir:{directory}'!r}")
+    if tokenizer := origin.tokenizer_in(directory):
+        print(f"config.data.tokenizer={tokenizer!r}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from jaxtyping import Array
 from actlab import config as config_lib
 from actlab import models
 from actlab.config import Config, ModelConfig, SwapConfig
-from actlab.data import tokenizers
+from actlab.data import gpt2, tokenizers, wordpiece
 from actlab.data.tokenizer import Tokenizer
 from actlab.errors import UserError
 from actlab.models.model import Params
@@ -24,6 +24,7 @@ from actlab.training.losses import Examples
 from actlab.training.setting import Setting
 
 FIELD = "config.finetune.from_checkpoint"
+VOCABULARIES = {"wordpiece": (wordpiece.VOCABULARY,), "dir": (gpt2.VOCABULARY, gpt2.MERGES)}  # files of tokenizers
 HEADS = ("pooler", "classifier", "head", "head_norm", "output_bias", "output")
 # Told apart by other rules, or without meaning once there are parameters.
 _FREE = ("activation", "context", "init", "n_classes", "head_activation", "pooler_activation")
@@ -102,6 +103,12 @@ def require_fitting(config: Config, origin: Origin, tokenizer: Tokenizer) -> Non
         raise _differs("data.tokenizer", repr(config.data.tokenizer), f"another, {origin.tokenizer.name!r}", origin)
 
 
+def tokenizer_in(folder: pathlib.Path) -> str | None:
+    """The data.tokenizer whose files a Hugging Face directory holds."""
+    held = (kind for kind, names in VOCABULARIES.items() if all((folder / name).is_file() for name in names))
+    return next((f"{kind}:{folder}" for kind in held), None)
+
+
 def given(setting: Setting) -> tuple[list[Params], list[str]] | None:
     """The parameters that each lane does not draw from its seed, and words for who reads; None where all are drawn.
 
@@ -169,8 +176,8 @@ def _theirs(name: str, folder: pathlib.Path) -> Origin:
     from actlab.interop import huggingface  # needs safetensors, an extra
 
     loaded = huggingface.load(folder)
-    vocabulary = folder / "vocab.txt"
-    tokenizer = tokenizers.make(f"wordpiece:{vocabulary}", folder, ()) if vocabulary.is_file() else None
+    held = tokenizer_in(folder)
+    tokenizer = tokenizers.make(held, folder, ()) if held else None
     return Origin(name, loaded.config, SwapConfig(), tokenizer, lambda: (loaded.params, name))
 
 

@@ -14,10 +14,10 @@ import pytest
 import actlab.data
 from actlab import config as config_lib
 from actlab.config import Config, replace
-from actlab.data import tokenizers
+from actlab.data import tokenizers, wordpiece
 from actlab.errors import UserError
 from actlab.interop import huggingface, tensors
-from actlab.studies import session, trained
+from actlab.studies import origin, session, trained
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -81,6 +81,20 @@ def test_a_run_is_written_with_its_vocabulary_and_shown(workdir, tmp_path):
     assert shown.pop("config.data.tokenizer") == "'dir:model'"
     fields = {path: repr(value) for path, value in config_lib.flat(run.config).items() if path.startswith("model.")}
     assert {path.removeprefix("config."): value for path, value in shown.items()} == fields
+
+
+def test_the_vocabulary_of_word_pieces_goes_along(workdir, tmp_path):
+    """As a run on them leaves it; what the run was trained on is nothing to the export."""
+    (tmp_path / "w").mkdir()
+    for path in workdir.iterdir():
+        (tmp_path / "w" / path.name).symlink_to(path)
+    (tmp_path / "w" / "tokenizer").unlink()
+    pieces = wordpiece.make("wordpiece")
+    pieces.save(tmp_path / "w" / "tokenizer")
+    code, _, error = interop(tmp_path, "--workdir=w", "--to=model")
+    assert code == 0, error
+    name = origin.tokenizer_in(tmp_path / "model")
+    assert name == f"wordpiece:{tmp_path / 'model'}" and wordpiece.make(name).hash == pieces.hash
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import actlab.data
 from actlab import models
 from actlab.config import replace
-from actlab.data import sources
+from actlab.data import sources, tokenizers
 from actlab.errors import UserError
 from actlab.interop import huggingface
 from actlab.studies import origin, plan, session, trained
@@ -209,6 +209,23 @@ def test_a_hugging_face_directory_is_a_start_too(config, stories, tmp_path):
     positions = params["position_embedding"]["embedding"]
     np.testing.assert_array_equal(kept["position_embedding"]["embedding"], positions[:12])
     jax.tree.map(np.testing.assert_array_equal, kept["block_0"], params["block_0"])
+
+
+def test_byte_pairs_of_a_hugging_face_directory_are_those_a_run_must_have(config, stories, tmp_path):
+    pairs = tokenizers.train(["a story of a story"] * 9, 260)
+    model = replace(config, **{"model.vocab_size": 262, "model.norm_epsilon": 1e-12}).model
+    folder = tmp_path / "hf"
+    huggingface.save(model, models.build(model).init(jax.random.key(3)), folder)
+    pairs.save(folder)
+    start = replace(config, **{"model.norm_epsilon": 1e-12, "finetune.from_checkpoint": str(folder), "sweep": {}})
+
+    def settle(name):
+        changed = replace(start, **{"data.tokenizer": name, "model.vocab_size": 262})
+        return session.settle(changed, session.sweep.expand(changed), session.open_data([changed]))[0]
+
+    assert settle(f"dir:{folder}").data.tokenizer == f"dir:{folder}"
+    with pytest.raises(UserError, match="config.data.tokenizer='bytes', but .* was trained with another, 'dir:"):
+        settle("bytes")
 
 
 @pytest.mark.parametrize(
