@@ -93,12 +93,10 @@ def _loss_by_rate(study: Study, rows: Sequence[Row]) -> Figure:
     figure = Figure(figsize=(_PAGE / 2, 2.8), layout="constrained")
     axes = figure.subplots()
     for name in study.activations:
-        means = [row for row in rows if row[1] == name and row[6] == "mean"]
+        means = sorted((row[:6] for row in rows if row[1] == name and row[6] == "mean"), key=lambda row: row[2])
         runs = [row for row in rows if row[1] == name and row[6] == "run"]
         if means:
-            _, _, at, loss, low, high, *_ = (
-                np.asarray(column) for column in zip(*(row[:6] for row in means), strict=True)
-            )
+            _, _, at, loss, low, high, *_ = (np.asarray(column) for column in zip(*means, strict=True))
             axes.plot(at, loss, marker="o", ms=3, **_line(name))
             axes.fill_between(at, low, high, color=scales.style(name).colour, alpha=0.18, lw=0)
         for status, marker in (("finished", "."), ("diverged", "x")):

@@ -1,7 +1,7 @@
 """Figures for papers: one of each kind and condition, the same twice, in the colours of the activations."""
 
 from actlab.activations.colours import style
-from actlab.report import static
+from actlab.report import rates, static
 from actlab.report.study import read
 
 KINDS = (
@@ -43,6 +43,18 @@ def test_svgs_are_the_same_twice_and_conditions_have_their_own(workdirs, tmp_pat
     assert [(tmp_path / "a" / name).read_bytes() for name in names] == [
         (tmp_path / "b" / name).read_bytes() for name in names
     ]
+
+
+def test_rates_rise_whatever_the_order_they_were_trained_in(workdirs, tmp_path):
+    axes = {
+        "model.activation": ("relu", "gelu"),
+        "optimizer.learning_rate": (3e-3, 1e-2, 1e-3),
+        "seed": (1, 2),
+    }
+    study = read([workdirs.write(tmp_path / "w", workdirs.config_of(axes))])
+    (panel,) = static._loss_by_rate(study, rates.points(study)).axes
+    lines = [line.get_xdata() for line in panel.lines if line.get_linestyle() != "None"]
+    assert len(lines) == 2 and all(list(line) == [1e-3, 3e-3, 1e-2] for line in lines)
 
 
 def test_a_study_folder_draws_what_it_has(workdirs, six, tmp_path):
