@@ -21,7 +21,7 @@ from actlab import command
 from actlab.errors import UserError, suggestion
 
 _REPETITIONS = flags.DEFINE_integer("repetitions", None, "Turns of each contender; 5 for training, 25 for activations.")
-_OUT = flags.DEFINE_string("out", None, "File to write the rows to, as CSV.")
+_OUT = flags.DEFINE_string("out", None, "File to write.")
 _SHAPES = flags.DEFINE_list("shapes", None, "training: model sizes; 1.3M, 10.7M, 30M, on a GPU 124M too.")
 _ACTIVATIONS = flags.DEFINE_string("activations", None, "activations: their names, all by default.")
 _DTYPES = flags.DEFINE_list("dtypes", ["float32", "bfloat16"], "activations: dtypes of the computation.")

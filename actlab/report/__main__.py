@@ -14,7 +14,7 @@ from absl import flags
 from actlab import command
 from actlab.errors import UserError
 
-_OUT = flags.DEFINE_string("out", "report.html", "File to write: rows as CSV, a page as HTML.")
+_OUT = flags.DEFINE_string("out", "report.html", "File to write.")
 _FIGURES = flags.DEFINE_string("figures", None, "Folder for figures as PNG and SVG.")
 _QUESTION = flags.DEFINE_multi_string(
     "question", [], "Is the first's loss lower? 'gelu<relu'; may be repeated. Without one all pairs are compared."

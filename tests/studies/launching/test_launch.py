@@ -14,7 +14,7 @@ from rich.console import Console
 
 from actlab.config import Config, replace, to_json
 from actlab.errors import UserError
-from actlab.studies import launching, session, trained
+from actlab.studies import launching, session, sweep, trained
 from actlab.studies.launching.board import Board
 from actlab.studies.launching.job import Job
 from actlab.training.records import Workdir
@@ -115,10 +115,12 @@ def _what_is_done_is_not_run_again_by_either_command(disturbed, long_sweep, caps
 
 
 def test_told_to_stop_it_stops_its_jobs_and_waits_until_they_have_saved(long_sweep, tmp_path):
-    (tmp_path / "sweep.json").write_text(to_json(replace(long_sweep, **{"train.n_steps": 10**6})))
+    config = replace(long_sweep, **{"train.n_steps": 10**6})
+    (tmp_path / "sweep.json").write_text(to_json(config))
     line = [sys.executable, "-m", "actlab.launch", "--config=sweep.json", "--executor=local", "--workdir=w"]
     process = subprocess.Popen(line, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    job = Job(0, "relu", (), Config(), tmp_path / "w" / "jobs", "")
+    names = tuple(run.name for run in sweep.expand(config) if run.config.model.activation == "relu")
+    job = Job(0, "relu", names, config, tmp_path / "w" / "jobs", "")
     while process.poll() is None and job.step() < 500:
         time.sleep(0.02)
     process.terminate()
