@@ -253,9 +253,10 @@ def _require_one_text(runs: Sequence[Run]) -> None:
     for what, field in (("data", "data.name"), ("tokenizer", "data.tokenizer")):
         found: dict[str, Run] = {}
         for run in runs:
-            if run.result or run.config:
-                value = getattr(run.result, what) if run.result else config_lib.flat(run.config)[field]
-                found.setdefault(value, run)
+            if run.result:
+                found.setdefault(getattr(run.result, what), run)
+            elif run.config:
+                found.setdefault(config_lib.flat(run.config)[field], run)
         if len(found) > 1:
             (one, first), (other, second), *_ = found.items()
             raise UserError(
