@@ -21,7 +21,7 @@ _WIDTH = 160  # where there is no terminal to ask
 
 
 def main(arguments: list[str]) -> int:
-    """Prints a row per run and what they come to; returns 0 if enough lie where they should, else 1."""
+    """Prints a row per run and what they come to; returns 0 if none is farther away than chance explains, else 1."""
     if len(arguments) < 2:
         raise UserError("two tables are needed: python -m actlab.replicate experiments/NAME runs/AGAIN.")
 
