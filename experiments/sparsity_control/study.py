@@ -2,7 +2,7 @@
 
 Command: python -m actlab.main --config=experiments/sparsity_control/study.py[:small|char|paper] --workdir=runs/sparsity
 ReLU and GELU on the text, on tokens drawn by its frequencies and on tokens drawn uniformly, three learning rates, five
-seeds: 90 runs in six cohorts.
+seeds: 90 runs in 18 programs of five lanes.
 Expected time: small under half an hour on 2 CPU cores; --dry_run tells that of this machine.
 Expected loss: small about 1.5 nats/byte on the text; without order the entropy of the draws, which the run prints.
 """

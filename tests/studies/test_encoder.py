@@ -14,12 +14,13 @@ from actlab.training import generation
 
 CHANGES = {
     "model.kind": "encoder",
+    "model.n_layers": 1,
     "model.norm_position": "post",
     "model.use_bias": True,
     "data.packing": "padded",
     "train.probe_every": 12,
     "train.census_every": 12,
-    "sweep": {"model.activation": ("relu", "tanh"), "seed": (1, 2)},
+    "sweep": {"seed": (1, 2)},
 }
 
 
@@ -32,20 +33,18 @@ def finished(small_sweep, tmp_path_factory):
 
 def test_a_sweep_of_encoders_leaves_what_one_of_decoders_leaves(finished):
     rows = list(csv.DictReader((finished / "results.csv").read_text().splitlines()))
-    assert [row["run"] for row in rows] == [
-        f"{name}-lr0.001-seed{seed}" for name in ("relu", "tanh") for seed in (1, 2)
-    ]
+    assert [row["run"] for row in rows] == [f"gelu-lr0.001-seed{seed}" for seed in (1, 2)]
     assert all(row["objective"] == "masked_token" and row["floor"] == "nan" for row in rows)
     lines = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
     validation = [line for line in lines if line["split"] == "validation"]
-    assert len(validation) == 4 * 4 and all(0 <= line["accuracy"] <= 1 for line in validation)
+    assert len(validation) == 2 * 4 and all(0 <= line["accuracy"] <= 1 for line in validation)
     assert rows[0]["dead_fraction"] != "nan"
     first = [line["loss"] for line in validation if line["step"] == 0]
     assert np.allclose(first, np.log(320), rtol=0.05)
 
 
 def test_its_newest_checkpoint_is_read_back_and_asked_for_no_text(finished):
-    run = trained.load(finished, "tanh-lr0.001-seed2")
+    run = trained.load(finished, "gelu-lr0.001-seed2")
     assert run.model.spec.kind == "encoder" and run.step == 12
     with pytest.raises(UserError, match="continues no text"):
         generation.write_text(run.model, run.params, run.tokenizer)

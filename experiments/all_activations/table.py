@@ -1,0 +1,93 @@
+"""The ranking of all activations as a table in Markdown: loss, group, best rate, sensitivity, GELU's distance, cost.
+
+Command: python experiments/all_activations/table.py [FOLDER]
+FOLDER, the study's own by default, holds results.csv. Costs are those of experiments/activation_cost/costs.csv.
+"""
+
+import csv
+import json
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from actlab import command
+from actlab.errors import UserError
+
+FOLDER = pathlib.Path(__file__).parent
+COSTS = FOLDER.parent / "activation_cost" / "costs.csv"
+BASELINE = "gelu"
+HEADER = (
+    "activation",
+    "group",
+    "loss, nats/byte (95%)",
+    "best rate",
+    f"minus {BASELINE} (95%)",
+    "LR sensitivity (95%)",
+    "diverged",
+    "time of a layer over ReLU's (95%)",
+)
+
+Cost = Mapping[str, tuple[float, float, float]]
+
+
+def main(arguments: list[str]) -> None:
+    """Prints the table."""
+    command.refuse(arguments[1:])
+    path = (pathlib.Path(arguments[0]) if arguments else FOLDER) / "verdicts.json"
+    if not path.is_file():
+        raise UserError(f"{path} is missing: python -m actlab.verdict writes it.")
+    comparison = json.loads(path.read_text())["comparisons"][0]
+    with COSTS.open(newline="") as file:
+        cost = costs(csv.DictReader(file))
+    print("\n".join(lines(comparison, cost)))
+
+
+def costs(rows: Iterable[Mapping[str, str]]) -> dict[str, tuple[float, float, float]]:
+    """Time of a feed-forward layer over that with ReLU, forward and backward, float32: ratio and 95% interval."""
+    place = {"setting": "feed_forward", "pass": "forward_backward", "dtype": "float32"}
+    return {
+        row["activation"]: (float(row["ratio"]), float(row["ratio_low"]), float(row["ratio_high"]))
+        for row in rows
+        if all(row[name] == value for name, value in place.items())
+    }
+
+
+def lines(comparison: Mapping[str, Any], cost: Cost) -> Iterator[str]:
+    """The table's lines, the lowest loss first."""
+    view = comparison["views"]["parameters"]
+    pairs = {pair["question"]: pair["own_best"] for pair in view["pairs"]}
+    yield _line(HEADER)
+    yield "|" + "---|" * len(HEADER)
+    for one in view["ranking"]:
+        yield _line(_cells(one, pairs.get(f"{one['activation']} < {BASELINE}"), cost))
+
+
+def _cells(one: Mapping[str, Any], pair: Mapping[str, Any] | None, cost: Cost) -> Iterator[str]:
+    name = one["activation"]
+    yield name
+    yield ",".join(one["groups"])
+    yield f"{one['loss']:.3f} ({_range(one['interval'])})"
+    yield f"{one['best_rate']:g}"
+    yield _difference(pair) if pair else ""
+    yield f"{one['sensitivity']:.3f} ({_range(one['sensitivity_interval'])})" if one["sensitivity_interval"] else ""
+    yield f"{one['failed']} of {one['runs']}"
+    ratio, low, high = cost[name]
+    yield f"{ratio:.2f} ({_range((low, high), 2)})"
+
+
+def _difference(pair: Mapping[str, Any]) -> str:
+    # A star where Holm over all questions finds the activation lower or higher.
+    star = "*" if pair["verdict"] in ("supported", "refuted") else " =" if pair["verdict"] == "equivalent" else ""
+    return f"{pair['mean_difference']:+.3f} ({_range(pair['t_interval'])}){star}"
+
+
+def _range(interval: Iterable[float], digits: int = 3) -> str:
+    return " to ".join(f"{value:.{digits}f}" for value in interval)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+if __name__ == "__main__":
+    command.run(main)
