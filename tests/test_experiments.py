@@ -145,6 +145,25 @@ def test_claims_on_cost_are_decided_by_their_rows():
     assert decide([])["B20"] == decide([cost("relu")])["B20"] and decide([])["B20"]["verdict"] == "undecided"
 
 
+def test_the_table_of_all_activations_says_what_the_verdicts_do():
+    table_of = module_of("all_activations", "table.py")
+    standing = {"best_rate": 0.01, "sensitivity": 0.1, "sensitivity_interval": [0.0, 0.2], "failed": 1, "runs": 35}
+    ranking = [
+        standing | {"activation": "relu", "loss": 1.25, "interval": [1.0, 1.5], "groups": ["a", "b", "c", "e"]},
+        standing | {"activation": "gelu", "loss": 1.5, "interval": [1.25, 1.75], "groups": ["e"]},
+    ]
+    pair = {"verdict": "supported", "mean_difference": -0.25, "t_interval": [-0.375, -0.125]}
+    view = {"ranking": ranking, "pairs": [{"question": "relu < gelu", "own_best": pair}]}
+    layer = {"setting": "feed_forward", "pass": "forward_backward"}
+    cost_of = table_of.costs([cost("relu", 9.0), cost("relu", **layer), cost("gelu", 2.0, **layer)])
+    relu, gelu = list(table_of.lines({"views": {"parameters": view}}, cost_of))[2:]
+    assert relu == (
+        "| relu | a-c e | 1.250 (1.000 to 1.500) | 0.01 | -0.250 (-0.375 to -0.125)* "
+        "| 0.100 (0.000 to 0.200) | 1 of 35 | 1.00 (0.99 to 1.01) |"
+    )
+    assert gelu.startswith("| gelu | e | 1.500 ") and gelu.endswith("| 2.00 (1.98 to 2.02) |")
+
+
 @pytest.mark.parametrize("place", VERDICTS)
 def test_committed_verdicts_follow_from_the_committed_table(place, tmp_path):
     folder = ROOT / place

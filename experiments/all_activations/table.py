@@ -1,7 +1,8 @@
 """The ranking of all activations as a table in Markdown: loss, group, best rate, sensitivity, GELU's distance, cost.
 
 Command: python experiments/all_activations/table.py [FOLDER]
-FOLDER, the study's own by default, holds results.csv. Costs are those of experiments/activation_cost/costs.csv.
+FOLDER, the study's own by default, holds verdicts.json. Costs are those of experiments/activation_cost/costs.csv. A star
+marks a difference from GELU that is shown, = one that is within the margin, both after Holm over the study's questions.
 """
 
 import csv
@@ -65,7 +66,7 @@ def lines(comparison: Mapping[str, Any], cost: Cost) -> Iterator[str]:
 def _cells(one: Mapping[str, Any], pair: Mapping[str, Any] | None, cost: Cost) -> Iterator[str]:
     name = one["activation"]
     yield name
-    yield ",".join(one["groups"])
+    yield _letters(one["groups"])
     yield f"{one['loss']:.3f} ({_range(one['interval'])})"
     yield f"{one['best_rate']:g}"
     yield _difference(pair) if pair else ""
@@ -75,8 +76,18 @@ def _cells(one: Mapping[str, Any], pair: Mapping[str, Any] | None, cost: Cost) -
     yield f"{ratio:.2f} ({_range((low, high), 2)})"
 
 
+def _letters(groups: Iterable[str]) -> str:
+    # a, b, c, f as a-c f: dozens of activations share most of their letters.
+    runs: list[str] = []
+    for letter in groups:
+        if runs and len(letter) == 1 and ord(letter) == ord(runs[-1][-1]) + 1:
+            runs[-1] = f"{runs[-1][0]}-{letter}"
+        else:
+            runs.append(letter)
+    return " ".join(runs)
+
+
 def _difference(pair: Mapping[str, Any]) -> str:
-    # A star where Holm over all questions finds the activation lower or higher.
     star = "*" if pair["verdict"] in ("supported", "refuted") else " =" if pair["verdict"] == "equivalent" else ""
     return f"{pair['mean_difference']:+.3f} ({_range(pair['t_interval'])}){star}"
 
