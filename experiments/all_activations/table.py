@@ -1,8 +1,8 @@
 """The ranking of all activations as a table in Markdown: loss, group, best rate, sensitivity, GELU's distance, cost.
 
 Command: python experiments/all_activations/table.py [FOLDER]
-FOLDER, the study's own by default, holds verdicts.json. Costs are those of experiments/activation_cost/costs.csv. A star
-marks a difference from GELU that is shown, = one that is within the margin, both after Holm over the study's questions.
+FOLDER, the study's own by default, holds verdicts.json. Costs are those of experiments/activation_cost/costs.csv. A
+star marks a difference from GELU that is shown, = one within the margin, both after Holm over the questions.
 """
 
 import csv
