@@ -36,7 +36,7 @@ def _parameters() -> Finding:
     without_tokens = models.costs(biased).non_embedding + MODEL.context * MODEL.d_model
     evidence = (
         f"{tied:,} with tied embeddings, {untied:,} without. {CLAIMED_PARAMETERS} million fits the same network on "
-        f"65 characters ({characters:,}, with biases), or one whose token embedding is not counted "
+        f"65 characters ({characters:,}, with biases), or one with biases whose token embedding is not counted "
         f"({without_tokens:,})."
     )
     claimed = [f"{count / 1e6:.1f}" == CLAIMED_PARAMETERS for count in (tied, untied)]
