@@ -48,9 +48,8 @@ def _figures(study: Study, compared: verdicts.Compared, condition: str) -> Itera
     if points := mine(rates.points(study)):
         yield "loss_by_learning_rate", _loss_by_rate(study, points)
     for name, (steps_N, found) in (("training", curves.training(study)), ("validation", curves.validation(study))):
-        bands = [band for band in curves.bands(found) if band.lane[0] == condition and np.isfinite(band.mean_N).any()]
-        if bands:
-            yield f"{name}_curves", _bands(study, steps_N, bands, f"{name} loss, {study.unit}")
+        if bands := _drawable(found, condition):
+            yield f"{name}_curves", _bands(steps_N, bands, f"{name} loss, {study.unit}")
     measured = {lane: cube for lane, cube in layers.measured(study).items() if lane[0] == condition}
     for label in _HEAT:
         if any(label in cell for cube in measured.values() for steps in cube.values() for cell in steps.values()):
@@ -110,16 +109,16 @@ def _loss_by_rate(study: Study, rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def _by_rate(study: Study, drawing: Callable[[Axes, float], None], label: str) -> Figure:
+def _by_rate(rates: Sequence[float], drawing: Callable[[Axes, float], None], label: str) -> Figure:
     """A panel for each learning rate."""
-    n_rows = -(-len(study.rates) // _PANELS)
-    width = min(_PANELS, len(study.rates)) / _PANELS * _PAGE
+    n_rows = -(-len(rates) // _PANELS)
+    width = min(_PANELS, len(rates)) / _PANELS * _PAGE
     figure = Figure(figsize=(max(width, _PAGE / 2), 2.1 * n_rows + 0.3), layout="constrained")
-    panels = list(np.ravel(figure.subplots(n_rows, min(_PANELS, len(study.rates)), sharex=True, sharey=True)))
-    for panel, rate in zip(panels, study.rates, strict=False):
+    panels = list(np.ravel(figure.subplots(n_rows, min(_PANELS, len(rates)), sharex=True, sharey=True)))
+    for panel, rate in zip(panels, rates, strict=False):
         drawing(panel, rate)
         panel.set_title(scales.panel(rate), fontsize=8)
-    for panel in panels[len(study.rates) :]:
+    for panel in panels[len(rates) :]:
         panel.remove()
     panels[0].set_ylabel(label)
     found = {name: line for panel in panels for line, name in zip(*panel.get_legend_handles_labels(), strict=True)}
@@ -127,7 +126,12 @@ def _by_rate(study: Study, drawing: Callable[[Axes, float], None], label: str) -
     return figure
 
 
-def _bands(study: Study, steps_N: curves.Values, bands: Sequence[curves.Band], label: str) -> Figure:
+def _drawable(found: Sequence[curves.Curve], condition: str) -> list[curves.Band]:
+    # One point is no line: runs that stopped at their first evaluation have nothing to draw.
+    return [band for band in curves.bands(found) if band.lane[0] == condition and np.isfinite(band.mean_N).sum() > 1]
+
+
+def _bands(steps_N: curves.Values, bands: Sequence[curves.Band], label: str) -> Figure:
     def drawing(axes: Axes, rate: float) -> None:
         for band in bands:
             if band.lane[2] == rate:
@@ -138,7 +142,7 @@ def _bands(study: Study, steps_N: curves.Values, bands: Sequence[curves.Band], l
         axes.set(yscale="log", xlabel="step")
         _plain(axes.yaxis)
 
-    return _by_rate(study, drawing, label)
+    return _by_rate(sorted({band.lane[2] for band in bands}), drawing, label)
 
 
 def _heat(measured: dict[layers.Lane, layers.Cube], label: str) -> Figure:
@@ -185,6 +189,10 @@ def _measured(study: Study, rows: Sequence[Row], rate: float) -> Iterator[tuple[
             yield name, *np.asarray(mine, np.float64).T
 
 
+def _rates_of(study: Study, rows: Sequence[Row]) -> list[float]:
+    return [rate for rate in study.rates if any(row[2] == scales.rate(rate) for row in rows)]
+
+
 def _survival(study: Study, rows: Sequence[Row]) -> Figure:
     def drawing(axes: Axes, rate: float) -> None:
         for name, step, share, low, high in _measured(study, rows, rate):
@@ -192,7 +200,7 @@ def _survival(study: Study, rows: Sequence[Row]) -> Figure:
             axes.fill_between(step, low, high, step="post", color=scales.style(name).colour, alpha=0.18, lw=0)
         axes.set(xlabel="step")
 
-    return _by_rate(study, drawing, "share of units not yet dead for good")
+    return _by_rate(_rates_of(study, rows), drawing, "share of units not yet dead for good")
 
 
 def _norms(study: Study, rows: Sequence[Row]) -> Figure:
@@ -218,4 +226,4 @@ def _curvature(study: Study, rows: Sequence[Row]) -> Figure:
             axes.fill_between(step, low, high, color=scales.style(name).colour, alpha=0.18, lw=0)
         axes.set(yscale="symlog", xlabel="step")
 
-    return _by_rate(study, drawing, "largest eigenvalue of the Hessian")
+    return _by_rate(_rates_of(study, rows), drawing, "largest eigenvalue of the Hessian")

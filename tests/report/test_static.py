@@ -1,7 +1,9 @@
 """Figures for papers: one of each kind and condition, the same twice, in the colours of the activations."""
 
+import numpy as np
+
 from actlab.activations.colours import style
-from actlab.report import rates, static
+from actlab.report import curves, rates, scales, static
 from actlab.report.study import read
 
 KINDS = (
@@ -55,6 +57,20 @@ def test_rates_rise_whatever_the_order_they_were_trained_in(workdirs, tmp_path):
     (panel,) = static._loss_by_rate(study, rates.points(study)).axes
     lines = [line.get_xdata() for line in panel.lines if line.get_linestyle() != "None"]
     assert len(lines) == 2 and all(list(line) == [1e-3, 3e-3, 1e-2] for line in lines)
+
+
+def test_a_rate_whose_runs_have_only_begun_has_no_panel(workdirs, tmp_path):
+    axes = {"model.activation": ("relu", "gelu"), "optimizer.learning_rate": (1e-3, 3e-3), "seed": (1, 2)}
+    study = read([workdirs.write(tmp_path / "w", workdirs.config_of(axes))])
+    steps_N, found = curves.validation(study)
+    begun = [
+        curve._replace(loss_N=np.where(steps_N > 0, np.nan, curve.loss_N)) if curve.run.learning_rate == 3e-3 else curve
+        for curve in found
+    ]
+    bands = static._drawable(begun, "")
+    assert {band.lane[2] for band in bands} == {1e-3}
+    (panel,) = static._bands(steps_N, bands, "loss").axes
+    assert panel.get_title() == scales.panel(1e-3)
 
 
 def test_a_study_folder_draws_what_it_has(workdirs, six, tmp_path):
