@@ -162,6 +162,7 @@ def test_the_table_of_all_activations_says_what_the_verdicts_do():
         "| 0.100 (0.000 to 0.200) | 1 of 35 | 1.00 (0.99 to 1.01) |"
     )
     assert gelu.startswith("| gelu | e | 1.500 ") and gelu.endswith("| 2.00 (1.98 to 2.02) |")
+    assert list(table_of.lines({"views": {"parameters": view}}, {}))[3].endswith("| not measured |")
 
 
 @pytest.mark.parametrize("place", VERDICTS)

@@ -1,8 +1,8 @@
 """The ranking of all activations as a table in Markdown: loss, group, best rate, sensitivity, GELU's distance, cost.
 
 Command: python experiments/all_activations/table.py [FOLDER]
-FOLDER, the study's own by default, holds verdicts.json. Costs are those of experiments/activation_cost/costs.csv. A
-star marks a difference from GELU that is shown, = one within the margin, both after Holm over the questions.
+FOLDER, the study's own by default, holds verdicts.json. Costs are those of experiments/performance.
+A star marks a difference from GELU that is shown, = one within the margin, both after Holm over the questions.
 """
 
 import csv
@@ -15,7 +15,7 @@ from actlab import command
 from actlab.errors import UserError
 
 FOLDER = pathlib.Path(__file__).parent
-COSTS = FOLDER.parent / "activation_cost" / "costs.csv"
+COSTS = FOLDER.parent / "performance" / "activations.csv"
 BASELINE = "gelu"
 HEADER = (
     "activation",
@@ -72,8 +72,7 @@ def _cells(one: Mapping[str, Any], pair: Mapping[str, Any] | None, cost: Cost) -
     yield _difference(pair) if pair else ""
     yield f"{one['sensitivity']:.3f} ({_range(one['sensitivity_interval'])})" if one["sensitivity_interval"] else ""
     yield f"{one['failed']} of {one['runs']}"
-    ratio, low, high = cost[name]
-    yield f"{ratio:.2f} ({_range((low, high), 2)})"
+    yield f"{cost[name][0]:.2f} ({_range(cost[name][1:], 2)})" if name in cost else "not measured"
 
 
 def _letters(groups: Iterable[str]) -> str:
