@@ -3,8 +3,8 @@
 Command: python -m actlab.main --config=experiments/all_activations/study.py[:small|char|paper] --workdir=runs/all
 Every activation of the catalogue, seven learning rates over three decades, five seeds: 1,330 runs, a rate at a time.
 Programs of an activation are alike: with JAX_COMPILATION_CACHE_DIR set to a folder, each is compiled once.
-Expected time: small about 4 hours on 2 CPU cores; --dry_run tells the time of this machine.
-Expected loss: small about 1.6 nats/byte at the better rates.
+Expected time: small about 5 hours of one CPU core; --dry_run tells the time of this machine.
+Expected loss: small 1.37 (polynorm) to 2.03 nats/byte (hard_sigmoid) at the best rate of each, GELU 1.58.
 """
 
 from ml_collections import config_dict
