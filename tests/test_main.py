@@ -245,9 +245,7 @@ runpy.run_module("actlab.main", run_name="__main__", alter_sys=True)
 """
 
 
-@pytest.mark.parametrize(
-    "place", ["seal", *(pytest.param(place, marks=pytest.mark.slow) for place in ("row", "results"))]
-)
+@pytest.mark.parametrize("place", ["seal", "row", "results"])
 def test_a_run_that_dies_at_a_delicate_moment_gives_the_same_result(finished, tmp_path, place):
     folder, workdir, _ = finished
     arguments = [*QUICK, f"--config.data.dir={folder}/data", f"--workdir={tmp_path}/w"]

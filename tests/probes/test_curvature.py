@@ -89,7 +89,7 @@ def test_the_models_top_eigenvalues_are_those_of_its_dense_matrices(dense):
     assert found["hessian_top"] != pytest.approx(float(found["gauss_newton_top"]), rel=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["decoder", pytest.param("encoder", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["decoder", "encoder"])
 def test_where_flash_attention_trains_the_model_its_curvature_is_that_of_ours(tiny, monkeypatch, kind):
     """cuDNN's attention has no second derivative."""
     model = models.build(replace(tiny, **{"model.kind": kind}).model, jnp.bfloat16)
