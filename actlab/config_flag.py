@@ -30,15 +30,22 @@ class _Parser(flags.ArgumentParser):
     def parse(self, argument: str) -> Any:
         match = _JSON.fullmatch(argument)
         if match is None:
-            return self._of_files.parse(argument)
+            return self._run(argument)
         file, registering = match.groups()
         if registering is not None:
-            _values(self._of_files.parse(registering), registering)  # for what it registers
+            _values(self._run(registering), registering)  # for what it registers
         try:
             text = pathlib.Path(file).read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"{file} cannot be read: give the path of a config file.") from error
         return config_lib.to_config_dict(config_lib.from_json(text))
+
+    def _run(self, path: str) -> Any:
+        try:
+            return self._of_files.parse(path)
+        except UserError as error:
+            # ml_collections raises one of the same type with its traceback for a message: the file's own says it all.
+            raise (error.__context__ or error) from None
 
 
 def define() -> flags.FlagHolder:

@@ -99,3 +99,13 @@ def test_activations_of_ones_own_are_registered_by_the_file_after_the_colon(tmp_
     assert not activations.is_built_in("bent_by_json") and activations.is_built_in("gelu_scale(s=0.5)")
     with pytest.raises(flags.Error, match="nowhere.py cannot be read"):
         read(f"--config={tmp_path}/config.json:{tmp_path}/nowhere.py")
+
+
+@pytest.mark.filterwarnings("ignore:the load_module")
+@pytest.mark.parametrize("registers", [False, True])
+def test_what_a_config_file_refuses_is_told_in_its_own_words(tmp_path, read, registers):
+    (tmp_path / "config.json").write_text(to_json(Config()))
+    before = f"{tmp_path}/config.json:" if registers else ""
+    with pytest.raises((UserError, flags.Error), match="preset 'smal' is not known: did you mean 'small'") as refused:
+        read(f"--config={before}{ROOT}/configs/tinystories_gelu.py:smal")
+    assert "Traceback" not in str(refused.value)
