@@ -1,7 +1,7 @@
 """The ranking of all activations as a table in Markdown: loss, group, best rate, sensitivity, GELU's distance, cost.
 
 Command: python experiments/all_activations/table.py [FOLDER]
-FOLDER, the study's own by default, holds verdicts.json. Costs are those of experiments/performance.
+FOLDER, the study's own by default, holds verdicts.json. Costs are those of experiments/activation_cost.
 A star marks a difference from GELU that is shown, = one within the margin, both after Holm over the questions.
 """
 
@@ -15,7 +15,7 @@ from actlab import command
 from actlab.errors import UserError
 
 FOLDER = pathlib.Path(__file__).parent
-COSTS = FOLDER.parent / "performance" / "activations.csv"
+COSTS = FOLDER.parent / "activation_cost" / "costs.csv"
 BASELINE = "gelu"
 HEADER = (
     "activation",
