@@ -18,6 +18,8 @@ from actlab.report.study import Study
 _PAGE = 7.5  # inches between the margins
 _HEAT = ("D2 negative pre-activations", "D4 dead units", "gradient norm, feed-forward")
 _PANELS = 3  # in a row
+_COLUMNS = 5  # of a legend as wide as the page
+_INSIDE = 8  # activations whose legend and intervals leave room for their curves
 Row = Sequence[Any]
 
 
@@ -67,6 +69,10 @@ def _line(name: str) -> dict[str, Any]:
     return {"color": style.colour, "linestyle": (0, style.dashes) if style.dashes else "-", "label": name}
 
 
+def _shade(axes: Axes, name: str, *edges: Any, **settings: Any) -> None:
+    axes.fill_between(*edges, color=scales.style(name).colour, alpha=0.18, lw=0, **settings)
+
+
 def _plain(axis: Axis) -> None:
     """Numbers of a logarithmic axis as they are said: 0.5, 1, 2."""
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -89,7 +95,8 @@ def _ranking(rows: Sequence[Row], unit: str) -> Figure:
 
 
 def _loss_by_rate(study: Study, rows: Sequence[Row]) -> Figure:
-    figure = Figure(figsize=(_PAGE / 2, 2.8), layout="constrained")
+    many = len({row[1] for row in rows}) > _INSIDE
+    figure = Figure(figsize=(_PAGE, 4.2) if many else (_PAGE / 2, 2.8), layout="constrained")
     axes = figure.subplots()
     for name in study.activations:
         means = sorted((row[:6] for row in rows if row[1] == name and row[6] == "mean"), key=lambda row: row[2])
@@ -97,7 +104,8 @@ def _loss_by_rate(study: Study, rows: Sequence[Row]) -> Figure:
         if means:
             _, _, at, loss, low, high, *_ = (np.asarray(column) for column in zip(*means, strict=True))
             axes.plot(at, loss, marker="o", ms=3, **_line(name))
-            axes.fill_between(at, low, high, color=scales.style(name).colour, alpha=0.18, lw=0)
+            if not many:
+                _shade(axes, name, at, low, high)
         for status, marker in (("finished", "."), ("diverged", "x")):
             points = [(row[2], row[3]) for row in runs if row[9] == status]
             if points:
@@ -105,24 +113,32 @@ def _loss_by_rate(study: Study, rows: Sequence[Row]) -> Figure:
     axes.set(xscale="log", xlabel="learning rate", ylabel=f"validation loss, {study.unit}")
     axes.set_xticks(study.rates, list(map(scales.rate, study.rates)))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.legend()
+    _legend_below(figure, [axes]) if many else axes.legend()
     return figure
+
+
+def _legend_below(figure: Figure, panels: Sequence[Axes]) -> None:
+    """One legend for all panels, for which the figure grows: dozens of names would leave no room for curves."""
+    found = {name: line for panel in panels for line, name in zip(*panel.get_legend_handles_labels(), strict=True)}
+    figure.set_figheight(figure.get_figheight() + 0.17 * -(-len(found) // _COLUMNS))
+    figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=_COLUMNS)
 
 
 def _by_rate(rates: Sequence[float], drawing: Callable[[Axes, float], None], label: str) -> Figure:
     """A panel for each learning rate."""
     n_rows = -(-len(rates) // _PANELS)
     width = min(_PANELS, len(rates)) / _PANELS * _PAGE
-    figure = Figure(figsize=(max(width, _PAGE / 2), 2.1 * n_rows + 0.3), layout="constrained")
+    figure = Figure(figsize=(max(width, _PAGE / 2), 2.1 * n_rows + 0.13), layout="constrained")
     panels = list(np.ravel(figure.subplots(n_rows, min(_PANELS, len(rates)), sharex=True, sharey=True)))
     for panel, rate in zip(panels, rates, strict=False):
         drawing(panel, rate)
         panel.set_title(scales.panel(rate), fontsize=8)
     for panel in panels[len(rates) :]:
         panel.remove()
+    for panel in panels[: len(rates)][-_PANELS:]:
+        panel.tick_params(labelbottom=True)  # the lowest of its column, which need not be in the last row
     panels[0].set_ylabel(label)
-    found = {name: line for panel in panels for line, name in zip(*panel.get_legend_handles_labels(), strict=True)}
-    figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=5)
+    _legend_below(figure, panels[: len(rates)])
     return figure
 
 
@@ -132,13 +148,15 @@ def _drawable(found: Sequence[curves.Curve], condition: str) -> list[curves.Band
 
 
 def _bands(steps_N: curves.Values, bands: Sequence[curves.Band], label: str) -> Figure:
+    many = len({band.lane[1] for band in bands}) > _INSIDE
+
     def drawing(axes: Axes, rate: float) -> None:
         for band in bands:
             if band.lane[2] == rate:
                 keep = np.isfinite(band.mean_N)
                 axes.plot(steps_N[keep], band.mean_N[keep], lw=1.2, **_line(band.lane[1]))
-                colour = scales.style(band.lane[1]).colour
-                axes.fill_between(steps_N[keep], band.low_N[keep], band.high_N[keep], color=colour, alpha=0.18, lw=0)
+                if not many:
+                    _shade(axes, band.lane[1], steps_N[keep], band.low_N[keep], band.high_N[keep])
         axes.set(yscale="log", xlabel="step")
         _plain(axes.yaxis)
 
@@ -197,7 +215,7 @@ def _survival(study: Study, rows: Sequence[Row]) -> Figure:
     def drawing(axes: Axes, rate: float) -> None:
         for name, step, share, low, high in _measured(study, rows, rate):
             axes.step(step, share, where="post", lw=1.2, **_line(name))
-            axes.fill_between(step, low, high, step="post", color=scales.style(name).colour, alpha=0.18, lw=0)
+            _shade(axes, name, step, low, high, step="post")
         axes.set(xlabel="step")
 
     return _by_rate(_rates_of(study, rows), drawing, "share of units not yet dead for good")
@@ -223,7 +241,7 @@ def _curvature(study: Study, rows: Sequence[Row]) -> Figure:
     def drawing(axes: Axes, rate: float) -> None:
         for name, step, value, low, high in _measured(study, rows, rate):
             axes.plot(step, value, lw=1.2, marker=".", ms=4, **_line(name))
-            axes.fill_between(step, low, high, color=scales.style(name).colour, alpha=0.18, lw=0)
+            _shade(axes, name, step, low, high)
         axes.set(yscale="symlog", xlabel="step")
 
     return _by_rate(_rates_of(study, rows), drawing, "largest eigenvalue of the Hessian")

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from actlab import activations
 from actlab.activations.colours import style
 from actlab.report import curves, rates, scales, static
 from actlab.report.study import read
@@ -57,6 +58,23 @@ def test_rates_rise_whatever_the_order_they_were_trained_in(workdirs, tmp_path):
     (panel,) = static._loss_by_rate(study, rates.points(study)).axes
     lines = [line.get_xdata() for line in panel.lines if line.get_linestyle() != "None"]
     assert len(lines) == 2 and all(list(line) == [1e-3, 3e-3, 1e-2] for line in lines)
+
+
+def test_with_a_dozen_activations_the_legend_leaves_the_curves_their_room(workdirs, tmp_path):
+    names = activations.names()[:12]
+    axes = {"model.activation": names, "optimizer.learning_rate": (1e-4, 1e-3, 3e-3, 1e-2), "seed": (1, 2)}
+    study = read([workdirs.write(tmp_path / "w", workdirs.config_of(axes))])
+    steps_N, found = curves.validation(study)
+    by_rate = static._loss_by_rate(study, rates.points(study))
+    for figure in (by_rate, static._bands(steps_N, static._drawable(found, ""), "loss")):
+        figure.draw_without_rendering()
+        (legend,) = figure.legends
+        assert [text.get_text() for text in legend.get_texts()] == list(names)
+        below = legend.get_window_extent().y1
+        for panel in figure.axes:
+            assert panel.get_legend() is None and panel.get_window_extent().y0 > below
+            assert panel.get_window_extent().height > 1.2 * figure.dpi
+            assert not panel.collections, "a dozen intervals hide the curves"
 
 
 def test_a_rate_whose_runs_have_only_begun_has_no_panel(workdirs, tmp_path):
