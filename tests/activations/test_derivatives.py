@@ -1,5 +1,6 @@
 """Derivatives: modes of autodiff against each other, closed forms' vectors, symmetries, conventions at kinks."""
 
+import functools
 import json
 import pathlib
 
@@ -73,16 +74,17 @@ def test_all_modes_of_autodiff_agree(name):
 def test_shape_and_dtype_are_those_of_the_input(name):
     record = activations.get(name)
     for dtype in (jnp.float32, jnp.bfloat16, jnp.float16):
-        x = jnp.linspace(-3, 3, 6).reshape(2, 3).astype(dtype)
+        x = jax.ShapeDtypeStruct((2, 3), dtype)
         for function in (record.fn, record.value_fn, jax.grad(lambda x: record.fn(x).astype(jnp.float32).sum())):
-            assert function(x).dtype == dtype and function(x).shape == (2, 3)
+            y = jax.eval_shape(function, x)
+            assert y.dtype == dtype and y.shape == (2, 3)
 
 
 @pytest.mark.parametrize(("name", "point", "slope", "curvature"), KINKS)
 def test_conventions_at_kinks(name, point, slope, curvature):
     f = activations.get(name).fn
-    assert jax.grad(f)(point) == pytest.approx(slope, rel=1e-6)
-    assert jax.grad(jax.grad(f))(point) == pytest.approx(curvature, rel=1e-6)
+    derivatives = jax.jit(lambda x: (jax.grad(f)(x), jax.grad(jax.grad(f))(x)))(point)
+    assert derivatives == pytest.approx((slope, curvature), rel=1e-6)
 
 
 @settings(max_examples=50, derandomize=True)
@@ -93,62 +95,72 @@ def test_conventions_at_kinks(name, point, slope, curvature):
 def test_slopes_at_x_and_minus_x_add_up_to_one(name, x):
     if name == "hard_swish" and abs(x) == 3:
         return
-    slope = jax.grad(activations.get(name).fn)
-    assert slope(x) + slope(-x) == pytest.approx(1, abs=3e-7)
+    assert _slope(name)(x) + _slope(name)(-x) == pytest.approx(1, abs=3e-7)
+
+
+@functools.cache
+def _slope(name):
+    return jax.jit(jax.grad(activations.get(name).fn))
 
 
 def test_gelu_keeps_its_digits_where_jax_loses_them():
     x = jnp.float32(-11.625)
     with jax.enable_x64(True):
-        exact = activations.get("gelu").fn(jnp.float64(-11.625))
-    ours, theirs = activations.get("gelu").fn(x), jax.nn.gelu(x, approximate=False)
+        exact = jax.jit(activations.get("gelu").fn)(jnp.float64(-11.625))
+    ours, theirs = jax.jit(lambda x: (activations.get("gelu").fn(x), jax.nn.gelu(x, approximate=False)))(x)
     assert abs(float(ours) / float(exact) - 1) < 3e-7 < abs(float(theirs) / float(exact) - 1)
 
 
 def test_the_sharp_limit_of_gelu_scale_is_relu_and_the_blunt_one_half_of_x():
     x = jnp.linspace(-3, 3, 13)
-    np.testing.assert_allclose(activations.get("gelu_scale(s=0)").fn(x), jax.nn.relu(x))
-    np.testing.assert_allclose(activations.get("gelu_scale(s=1e-12)").fn(x), jax.nn.relu(x), atol=1e-12)
-    np.testing.assert_allclose(activations.get("gelu_scale(s=1e9)").fn(x), x / 2, rtol=1e-6)
+    sharpest, sharp, blunt = jax.jit(lambda x: [activations.get(f"gelu_scale(s={s})").fn(x) for s in (0, 1e-12, 1e9)])(
+        x
+    )
+    np.testing.assert_allclose(sharpest, jax.nn.relu(x))
+    np.testing.assert_allclose(sharp, jax.nn.relu(x), atol=1e-12)
+    np.testing.assert_allclose(blunt, x / 2, rtol=1e-6)
+    curvature = lambda s: jax.jit(jax.grad(jax.grad(activations.get(f"gelu_scale(s={s})").fn)))(0.0)  # noqa: E731
     for s in (1e-18, 0.25, 1e9):
-        curvature = jax.grad(jax.grad(activations.get(f"gelu_scale(s={s})").fn))(0.0)
-        assert curvature == pytest.approx(0.797884560803 / s)
-    assert jax.grad(jax.grad(activations.get("gelu_scale(s=1e-21)").fn))(0.0) == 0
+        assert curvature(s) == pytest.approx(0.797884560803 / s)
+    assert curvature(1e-21) == 0
 
 
 def test_the_framework_form_is_kept_with_its_faults():
     framework, ours = activations.get("gelu_tanh_jax").fn, activations.get("gelu_tanh").fn
     x = jnp.linspace(-5, 5, 101)
-    np.testing.assert_array_equal(framework(x), jax.nn.gelu(x, approximate=True))
-    assert jax.grad(framework)(jnp.bfloat16(-4.0)) == 0 != jax.grad(ours)(jnp.bfloat16(-4.0))
-    huge = jnp.float32(1e20)
-    assert np.isnan(jax.grad(framework)(huge)) and jax.grad(ours)(huge) == 1
+    np.testing.assert_array_equal(*jax.jit(lambda x: (framework(x), jax.nn.gelu(x, approximate=True)))(x))
+    slopes = jax.jit(lambda x: (jax.grad(framework)(x), jax.grad(ours)(x)))
+    flat, steep = slopes(jnp.bfloat16(-4.0))
+    assert flat == 0 != steep
+    lost, kept = slopes(jnp.float32(1e20))
+    assert np.isnan(lost) and kept == 1
 
 
 @pytest.mark.parametrize(("name", "trained"), [("prelu", {}), ("swish", {}), ("swish", {"beta": -0.8}), ("xielu", {})])
 def test_slopes_in_trained_scalars_are_those_of_finite_differences(name, trained):
     record = activations.get(name)
-    x = np.array([-80.0, -3.1, -0.4, 0.3, 2.5])
     with jax.enable_x64(True):
+        x = jnp.array([-80.0, -3.1, -0.4, 0.3, 2.5])
         for key, start in {**record.theta, **trained}.items():
-            f = lambda value, key=key: record.fn(jnp.array(x), **{**record.theta, key: value})  # noqa: E731
             step = 1e-5
-            expected = (f(start + step) - f(start - step)) / (2 * step)
-            np.testing.assert_allclose(jax.jacobian(f)(jnp.array(start)), expected, rtol=1e-7, atol=1e-9)
-            mixed = jax.jacobian(lambda value, key=key: jax.vmap(jax.grad(lambda x: record.fn(x, **{key: value})))(x))
+            f = lambda value, key=key: record.fn(x, **{**record.theta, key: value})  # noqa: E731
             slope = lambda value, key=key: jax.vmap(jax.grad(lambda x: record.fn(x, **{key: value})))(x)  # noqa: E731
-            expected = (slope(start + step) - slope(start - step)) / (2 * step)
-            np.testing.assert_allclose(mixed(jnp.array(start)), expected, rtol=1e-7, atol=1e-9)
+            for function in (f, slope):
+                value = jax.jit(function)
+                expected = (value(start + step) - value(start - step)) / (2 * step)
+                found = jax.jit(jax.jacobian(function))(start)
+                np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
 
 
 def test_slopes_in_trained_scalars_are_finite_for_huge_inputs():
     x = jnp.array([-3e38, -1e20, 1e20, 3e38])
-    assert np.all(np.isfinite(jax.jacobian(lambda beta: activations.get("swish").fn(x, beta=beta))(jnp.float32(1))))
-    assert np.all(np.isfinite(jax.jacobian(lambda slope: activations.get("prelu").fn(x, slope=slope))(jnp.float32(1))))
+    for name, scalar in (("swish", "beta"), ("prelu", "slope")):
+        slopes = jax.jacobian(lambda value, name=name, scalar=scalar: activations.get(name).fn(x, **{scalar: value}))
+        assert np.all(np.isfinite(jax.jit(slopes)(jnp.float32(1))))
 
 
 def test_polynorm_is_its_formula_at_any_scale():
-    fn, theta = activations.get("polynorm").fn, {"w0": 0.2, "w1": -0.5, "w2": 1.5, "bias": 0.25}
+    fn, theta = jax.jit(activations.get("polynorm").fn), {"w0": 0.2, "w1": -0.5, "w2": 1.5, "bias": 0.25}
     x = np.random.default_rng(0).normal(size=(3, 7))
     normalised = lambda v: v / np.sqrt(np.mean(v**2, axis=-1, keepdims=True))  # noqa: E731
     expected = 0.2 * normalised(x**3) - 0.5 * normalised(x**2) + 1.5 * normalised(x) + 0.25
@@ -158,22 +170,22 @@ def test_polynorm_is_its_formula_at_any_scale():
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float16])
 def test_polynorm_of_zeros_is_the_bias_and_all_its_derivatives_are_finite(dtype):
-    fn, theta = activations.get("polynorm").fn, {"w0": 0.2, "w1": -0.5, "w2": 1.5, "bias": 0.25}
+    fn, theta = jax.jit(activations.get("polynorm").fn), {"w0": 0.2, "w1": -0.5, "w2": 1.5, "bias": 0.25}
     smallest = float(jnp.finfo(dtype).smallest_subnormal)
     x = jnp.array([[0, 0, 0, 0], [1, 2, 3, 4], [0, 0, 0, 1], [0, 0, 0, smallest]], dtype)
     assert np.all(fn(x, **theta)[0] == 0.25)
     assert np.all(np.isfinite(fn(x, **theta).astype(jnp.float32)))
     total = lambda x, theta: fn(x, **theta).astype(jnp.float32).sum()  # noqa: E731
-    by_x, by_theta = jax.grad(total, argnums=(0, 1))(x, theta)
+    by_x, by_theta = jax.jit(jax.grad(total, argnums=(0, 1)))(x, theta)
     assert np.all(np.isfinite(by_x[:3].astype(jnp.float32)))  # the last is 1 / smallest, which overflows
     assert all(np.isfinite(value) for value in by_theta.values())
-    second = jax.jvp(lambda x: jax.grad(total)(x, theta), (x[:3],), (jnp.ones_like(x[:3]),))[1]
+    second = jax.jit(lambda x: jax.jvp(lambda x: jax.grad(total)(x, theta), (x,), (jnp.ones_like(x),))[1])(x[:3])
     assert np.all(np.isfinite(second.astype(jnp.float32)))
 
 
 def test_polynorm_has_the_slope_of_finite_differences():
-    fn = activations.get("polynorm").fn
+    fn = jax.jit(activations.get("polynorm").fn)
     with jax.enable_x64(True):
         x = jnp.array(np.random.default_rng(1).normal(size=5))
         expected = np.stack([(fn(x + step) - fn(x - step)) / 2e-6 for step in 1e-6 * np.eye(5)], axis=-1)
-        np.testing.assert_allclose(jax.jacobian(fn)(x), expected, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(jax.jit(jax.jacobian(fn))(x), expected, rtol=1e-6, atol=1e-8)
