@@ -6,8 +6,14 @@ from actlab.schema import CLASSES, Config, ModelConfig
 
 def check(config: Config) -> None:
     """Raises UserError for fields at odds with each other."""
-    model, train, optimizer = config.model, config.train, config.optimizer
     _check_finetuning(config)
+    _check_heads(config.model)
+    _check_packing(config)
+    _check_readout(config.model)
+    _check_steps(config)
+
+
+def _check_heads(model: ModelConfig) -> None:
     if model.d_model % model.n_heads:
         raise UserError(
             f"config.model.d_model={model.d_model} is not divisible by config.model.n_heads={model.n_heads}: "
@@ -18,16 +24,22 @@ def check(config: Config) -> None:
             f"config.model.position='rotary' rotates pairs, but heads of size {model.d_model // model.n_heads} "
             "are odd: change config.model.d_model or config.model.n_heads."
         )
+
+
+def _check_packing(config: Config) -> None:
     if config.data.packing == "padded" and config.data.corruption != "none":
         raise UserError(
             f"config.data.corruption={config.data.corruption!r} has no documents to pad: "
             "set config.data.packing='packed'."
         )
-    if model.kind == "decoder" and config.data.packing == "padded":
+    if config.model.kind == "decoder" and config.data.packing == "padded":
         raise UserError(
             "config.data.packing='padded' is for encoders, which can be told what is padding: "
             "set config.model.kind='encoder' or packing='packed'."
         )
+
+
+def _check_readout(model: ModelConfig) -> None:
     if model.kind == "decoder" and model.n_classes:
         raise UserError(
             f"config.model.n_classes={model.n_classes} needs a pooler, which a decoder has not: "
@@ -49,6 +61,10 @@ def check(config: Config) -> None:
             f"config.model.n_classes={model.n_classes} leaves out the masked-token head: set n_classes=0, or leave the "
             "activation alone."
         )
+
+
+def _check_steps(config: Config) -> None:
+    train, optimizer = config.train, config.optimizer
     if train.checkpoint_every % train.eval_every:
         raise UserError(
             f"config.train.checkpoint_every={train.checkpoint_every} is not a multiple of "
