@@ -26,9 +26,11 @@ hypothesis.settings.load_profile("actlab")
 def compilation_cache(tmp_path_factory):
     """One session's tests compile many equal programs, here, in other workers and in the commands they start: each is
     compiled once. What another worker is just writing is compiled again, hence the warning that pyproject.toml ignores.
+    Whoever sets JAX_COMPILATION_CACHE_DIR keeps them for the next session.
     """
     own = tmp_path_factory.getbasetemp()
-    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "compiled"
+    ours = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "compiled"
+    folder = os.environ.get("JAX_COMPILATION_CACHE_DIR") or ours
     settings = {
         "jax_compilation_cache_dir": str(folder),
         "jax_persistent_cache_min_compile_time_secs": 0.02,
