@@ -77,7 +77,7 @@ def get_config(preset: str = "small") -> config_dict.ConfigDict:
     values.sweep = {
         "optimizer.warmup_steps": (warmup,) if short else (0, warmup),
         "model.activation": ("relu", "gelu"),
-        "optimizer.learning_rate": (1e-3, 3e-3) if short else RATES,
+        "optimizer.learning_rate": (3e-3, 1e-3) if short else RATES,
         "seed": (1, 2, 3, 4, 5, 6),
     }
     return values
