@@ -14,11 +14,13 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from actlab.activations import figures
 from actlab.report import curves, deaths, distributions, layers, ranking, rates, scales, verdicts
 from actlab.report.study import Study
+from actlab.studies.comparison import Comparison
 
 _PAGE = 7.5  # inches between the margins
 _HEAT = ("D2 negative pre-activations", "D4 dead units", "gradient norm, feed-forward")
 _PANELS = 3  # in a row
 _COLUMNS = 5  # of a legend as wide as the page
+_LANES = 60  # a place for each activation and rate; of more, those at each one's best rate
 _INSIDE = 8  # activations whose legend and intervals leave room for their curves
 Row = Sequence[Any]
 
@@ -52,16 +54,26 @@ def _figures(study: Study, compared: verdicts.Compared, condition: str) -> Itera
     for name, (steps_N, found) in (("training", curves.training(study)), ("validation", curves.validation(study))):
         if bands := _drawable(found, condition):
             yield f"{name}_curves", _bands(steps_N, bands, f"{name} loss, {study.unit}")
+    best = _best_rates(compared.by_condition(study).get(condition))
     measured = {lane: cube for lane, cube in layers.measured(study).items() if lane[0] == condition}
+    if len(measured) > _LANES:
+        measured = {lane: cube for lane, cube in measured.items() if lane[2] == best.get(lane[1], lane[2])}
     for label in _HEAT:
         if any(label in cell for cube in measured.values() for steps in cube.values() for cell in steps.values()):
             yield f"layers_{layers.METRICS[label].replace('/', '_')}", _heat(measured, label)
     if survivors := [row for row in mine(deaths.rows(study)) if row[4] == deaths.ALL]:
         yield "survival_of_units", _survival(study, survivors)
     if norms := mine(distributions.gradient_rows(study)):
+        if len(norms) > _LANES:
+            norms = [row for row in norms if row[1] not in best or row[2] == scales.rate(best[row[1]])]
         yield "gradient_norms", _norms(study, norms)
     if eigenvalues := [row for row in mine(distributions.curvature_rows(study)) if row[4] == "Hessian"]:
         yield "curvature", _curvature(study, eigenvalues)
+
+
+def _best_rates(compared: Comparison | None) -> dict[str, float]:
+    standings = compared.main.standings if compared else ()
+    return {one.activation: one.best_rate for one in standings if one.best_rate is not None}
 
 
 def _line(name: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import numpy as np
 
 from actlab import activations
 from actlab.activations.colours import style
-from actlab.report import curves, rates, scales, static
+from actlab.report import curves, rates, scales, static, verdicts
 from actlab.report.study import read
 
 KINDS = (
@@ -75,6 +75,24 @@ def test_with_a_dozen_activations_the_legend_leaves_the_curves_their_room(workdi
             assert panel.get_legend() is None and panel.get_window_extent().y0 > below
             assert panel.get_window_extent().height > 1.2 * figure.dpi
             assert not panel.collections, "a dozen intervals hide the curves"
+
+
+def test_of_more_lanes_than_a_figure_holds_those_at_the_best_rates_are_drawn(workdirs, tmp_path, monkeypatch):
+    axes = {"model.activation": ("relu", "gelu"), "optimizer.learning_rate": (1e-3, 3e-3, 1e-2), "seed": (1, 2)}
+    study = read([workdirs.write(tmp_path / "w", workdirs.config_of(axes))])
+    compared = verdicts.compare(study, ())
+
+    def drawn():
+        figures = dict(static._figures(study, compared, ""))
+        titles = {axes.get_title() for axes in figures["layers_dead_fraction"].axes} - {""}
+        labels = figures["gradient_norms"].axes[0].get_yticklabels()
+        return titles, {label.get_text() for label in labels}
+
+    assert [len(names) for names in drawn()] == [6, 6]
+    monkeypatch.setattr(static, "_LANES", 5)
+    standings = compared.comparisons[0].main.standings
+    best = {f"{one.activation}, {scales.rate(one.best_rate)}" for one in standings}
+    assert drawn() == (best, best) and len(best) == 2
 
 
 def test_a_rate_whose_runs_have_only_begun_has_no_panel(workdirs, tmp_path):
