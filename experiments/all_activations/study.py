@@ -1,6 +1,7 @@
 """Question: which of all the activations of the catalogue does best in a decoder, and which cannot be told apart?
 
-Command: python -m actlab.main --config=experiments/all_activations/study.py[:small|char|paper] --workdir=runs/all_activations
+Command: python -m actlab.main --config=experiments/all_activations/study.py --workdir=runs/all_activations
+Presets, after a colon: small (default), char, paper.
 Every activation of the catalogue, seven learning rates over three decades, five seeds: 1,330 runs, a rate at a time.
 Programs of an activation are alike: with JAX_COMPILATION_CACHE_DIR set to a folder, each is compiled once.
 Expected time: small about 5 hours of one CPU core; --dry_run tells the time of this machine.
