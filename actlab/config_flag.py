@@ -45,7 +45,7 @@ class _Parser(flags.ArgumentParser):
             return self._of_files.parse(path)
         except UserError as error:
             # ml_collections raises one of the same type with its traceback for a message: the file's own says it all.
-            raise (error.__context__ or error) from None
+            raise (error.__context__ if isinstance(error.__context__, UserError) else error) from None
 
 
 def define() -> flags.FlagHolder:

@@ -81,8 +81,10 @@ def _line(name: str) -> dict[str, Any]:
     return {"color": style.colour, "linestyle": (0, style.dashes) if style.dashes else "-", "label": name}
 
 
-def _shade(axes: Axes, name: str, *edges: Any, **settings: Any) -> None:
-    axes.fill_between(*edges, color=scales.style(name).colour, alpha=0.18, lw=0, **settings)
+def _shade(axes: Axes, name: str, among: int, *edges: Any, **settings: Any) -> None:
+    """An interval, where it is one of few."""
+    if among <= _INSIDE:
+        axes.fill_between(*edges, color=scales.style(name).colour, alpha=0.18, lw=0, **settings)
 
 
 def _plain(axis: Axis) -> None:
@@ -107,8 +109,8 @@ def _ranking(rows: Sequence[Row], unit: str) -> Figure:
 
 
 def _loss_by_rate(study: Study, rows: Sequence[Row]) -> Figure:
-    many = len({row[1] for row in rows}) > _INSIDE
-    figure = Figure(figsize=(_PAGE, 4.2) if many else (_PAGE / 2, 2.8), layout="constrained")
+    among = len({row[1] for row in rows})
+    figure = Figure(figsize=(_PAGE, 4.2) if among > _INSIDE else (_PAGE / 2, 2.8), layout="constrained")
     axes = figure.subplots()
     for name in study.activations:
         means = sorted((row[:6] for row in rows if row[1] == name and row[6] == "mean"), key=lambda row: row[2])
@@ -116,8 +118,7 @@ def _loss_by_rate(study: Study, rows: Sequence[Row]) -> Figure:
         if means:
             _, _, at, loss, low, high, *_ = (np.asarray(column) for column in zip(*means, strict=True))
             axes.plot(at, loss, marker="o", ms=3, **_line(name))
-            if not many:
-                _shade(axes, name, at, low, high)
+            _shade(axes, name, among, at, low, high)
         for status, marker in (("finished", "."), ("diverged", "x")):
             points = [(row[2], row[3]) for row in runs if row[9] == status]
             if points:
@@ -125,7 +126,10 @@ def _loss_by_rate(study: Study, rows: Sequence[Row]) -> Figure:
     axes.set(xscale="log", xlabel="learning rate", ylabel=f"validation loss, {study.unit}")
     axes.set_xticks(study.rates, list(map(scales.rate, study.rates)))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    _legend_below(figure, [axes]) if many else axes.legend()
+    if among > _INSIDE:
+        _legend_below(figure, [axes])
+    else:
+        axes.legend()
     return figure
 
 
@@ -160,15 +164,14 @@ def _drawable(found: Sequence[curves.Curve], condition: str) -> list[curves.Band
 
 
 def _bands(steps_N: curves.Values, bands: Sequence[curves.Band], label: str) -> Figure:
-    many = len({band.lane[1] for band in bands}) > _INSIDE
+    among = len({band.lane[1] for band in bands})
 
     def drawing(axes: Axes, rate: float) -> None:
         for band in bands:
             if band.lane[2] == rate:
                 keep = np.isfinite(band.mean_N)
                 axes.plot(steps_N[keep], band.mean_N[keep], lw=1.2, **_line(band.lane[1]))
-                if not many:
-                    _shade(axes, band.lane[1], steps_N[keep], band.low_N[keep], band.high_N[keep])
+                _shade(axes, band.lane[1], among, steps_N[keep], band.low_N[keep], band.high_N[keep])
         axes.set(yscale="log", xlabel="step")
         _plain(axes.yaxis)
 
@@ -227,7 +230,7 @@ def _survival(study: Study, rows: Sequence[Row]) -> Figure:
     def drawing(axes: Axes, rate: float) -> None:
         for name, step, share, low, high in _measured(study, rows, rate):
             axes.step(step, share, where="post", lw=1.2, **_line(name))
-            _shade(axes, name, step, low, high, step="post")
+            _shade(axes, name, len(study.activations), step, low, high, step="post")
         axes.set(xlabel="step")
 
     return _by_rate(_rates_of(study, rows), drawing, "share of units not yet dead for good")
@@ -253,7 +256,7 @@ def _curvature(study: Study, rows: Sequence[Row]) -> Figure:
     def drawing(axes: Axes, rate: float) -> None:
         for name, step, value, low, high in _measured(study, rows, rate):
             axes.plot(step, value, lw=1.2, marker=".", ms=4, **_line(name))
-            _shade(axes, name, step, low, high)
+            _shade(axes, name, len(study.activations), step, low, high)
         axes.set(yscale="symlog", xlabel="step")
 
     return _by_rate(_rates_of(study, rows), drawing, "largest eigenvalue of the Hessian")
