@@ -28,6 +28,7 @@ SMALL = {
     "train.log_every": 20,
     "devices.max_lanes": 6,  # a program per rate, so that what is done is always whole rates of everything
 }
+SIZES = ("small", "char", "paper")
 ARMS = {
     "gain": {"model.init": "gain"},
     "twice": {"longer": 2},
@@ -66,8 +67,9 @@ def get_config(preset: str = "small") -> config_dict.ConfigDict:
         UserError: for a preset that is not known.
     """
     size, _, arm = ("small", "", preset) if preset in ARMS else preset.partition("-")
-    if arm and arm not in ARMS:
-        raise UserError(f"preset {preset!r} is not known: {suggestion(arm, ARMS)}")
+    if size not in SIZES or (arm and arm not in ARMS):
+        names = (*SIZES, *ARMS, *(f"{size}-{arm}" for size in SIZES for arm in ARMS))
+        raise UserError(f"preset {preset!r} is not known: {suggestion(preset, names)}")
     values = presets.tinystories(size, SMALL if size == "small" else {})
     overrides = dict(ARMS.get(arm, {}))
     values.train.n_steps *= overrides.pop("longer", 1)
