@@ -41,7 +41,10 @@ def fail(message: object) -> int:
 def refuse(arguments: Sequence[str]) -> None:
     """Raises UserError for what is left after the flags: absl would ignore `config.seed=1` without a word."""
     if arguments:
-        raise UserError(f"{arguments[0]!r} is no flag: write --{arguments[0].lstrip('-')}, with two dashes.")
+        name = arguments[0].lstrip("-").partition("=")[0]
+        known = name.partition(".")[0] in flags.FLAGS
+        remedy = f"write --{arguments[0].lstrip('-')}, with two dashes" if known else "--help lists what there is"
+        raise UserError(f"{arguments[0]!r} is no flag: {remedy}.")
 
 
 def target(flag: str) -> pathlib.Path:

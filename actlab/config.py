@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import keyword
+import pathlib
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -133,12 +134,22 @@ def from_json(text: str) -> Config:
     try:
         values = json.loads(text)
     except json.JSONDecodeError as error:
-        raise UserError(f"config.json is not JSON ({error}): restore the file or take another workdir.") from error
+        raise UserError(f"the file is not JSON ({error}): restore it or take another workdir.") from error
     if not isinstance(values, Mapping):
-        raise UserError("config.json must be an object of fields: restore the file or take another workdir.")
+        raise UserError("the file must be an object of fields: restore it or take another workdir.")
     defaults = {**_nested(Config()), "sweep": {}}
     later = {name: default for name, default in defaults.items() if name in values or name not in OLDEST}
     return from_mapping(_completed(later, values))
+
+
+def load(path: pathlib.Path) -> Config:
+    """The config of a workdir's config.json; raises UserError as from_json, with the path."""
+    try:
+        return from_json(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read: give the path of a config file.") from error
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
 
 
 def _completed(defaults: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,20 +5,23 @@ Activations of one's own are code, which no JSON holds: name the file that regis
 --config=runs/x/config.json:configs/mine.py. Overrides, --config.seed=2, come on top of either.
 """
 
+import keyword
 import pathlib
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 from absl import flags
 from ml_collections import config_flags
 
-from actlab import axes
+from actlab import axes, config_faults
 from actlab import config as config_lib
 from actlab.config import Config
 from actlab.errors import UserError
 
 _JSON = re.compile(r"(.*\.json)(?::(.*))?")
+_OVERRIDE = re.compile(r"(?P<dashes>--?(?:no)?config\.)(?P<path>[^=]*)")
 
 
 class _Parser(flags.ArgumentParser):
@@ -34,18 +37,15 @@ class _Parser(flags.ArgumentParser):
         file, registering = match.groups()
         if registering is not None:
             _values(self._run(registering), registering)  # for what it registers
-        try:
-            text = pathlib.Path(file).read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{file} cannot be read: give the path of a config file.") from error
-        return config_lib.to_config_dict(config_lib.from_json(text))
+        return config_lib.to_config_dict(config_lib.load(pathlib.Path(file)))
 
     def _run(self, path: str) -> Any:
         try:
             return self._of_files.parse(path)
-        except UserError as error:
+        except Exception as error:
             # ml_collections raises one of the same type with its traceback for a message: the file's own says it all.
-            raise (error.__context__ if isinstance(error.__context__, UserError) else error) from None
+            own = error.__context__ if isinstance(error.__context__, type(error)) else error
+            raise config_faults.of_file(own) from None
 
 
 def define() -> flags.FlagHolder:
@@ -63,18 +63,29 @@ def define() -> flags.FlagHolder:
 
 def parse(argv: Sequence[str]) -> list[str]:
     """Parses flags; whatever a config file or an override does wrong becomes a UserError."""
-    for argument in argv[1:]:
-        override = re.match(r"--?(?:no)?config\.([^=]*)", argument)
-        if override:
-            config_lib.require_path(override.group(1))
-            if override.group(1) == "sweep":
-                raise UserError("config.sweep cannot be set on the command line: set it in a config file.")
+    typed = sys.argv
+    words = [argv[0], *map(_checked, argv[1:])]
     try:
-        return flags.FLAGS(argv)
-    except (flags.Error, UserError):
-        raise
+        sys.argv = words  # where ml_collections looks for overrides
+        return flags.FLAGS(words)
     except Exception as error:
-        raise UserError(f"--config: the config file fails with {type(error).__name__}: {error}") from error
+        raise config_faults.of_flags(error) from error
+    finally:
+        sys.argv = typed
+
+
+def _checked(argument: str) -> str:
+    """An override of a field that there is, its path as ml_collections wants it; any other argument as it is."""
+    match = _OVERRIDE.match(argument)
+    if match is None:
+        return argument
+    path = match["path"]
+    config_lib.require_path(path)
+    if path == "sweep":
+        raise UserError("config.sweep cannot be set on the command line: set it in a config file.")
+    *parents, name = path.split(".")
+    place = ".".join(parents) + f'["{name}"]' if keyword.iskeyword(name) else path
+    return match["dashes"] + place + argument[match.end() :]
 
 
 def read() -> tuple[Config, str]:
@@ -91,7 +102,8 @@ def read() -> tuple[Config, str]:
 
 def overrides() -> frozenset[str]:
     """The fields that the command line sets."""
-    return frozenset(config_flags.get_override_values(flags.FLAGS["config"]))
+    paths = config_flags.get_override_values(flags.FLAGS["config"])
+    return frozenset(re.sub(r'\["(\w+)"\]', r".\1", path) for path in paths)
 
 
 def require_effect(config: Config) -> None:

@@ -5,11 +5,12 @@
   python -m actlab.main --config=configs/seed_study.py:small --dry_run
   python -m actlab.main --config=runs/mine/config.json --workdir=runs/mine_again    (the same run once more)
   python -m actlab.main --config=runs/mine/config.json --run=relu-lr0.001-seed2     (one run of a sweep, by itself)
+  python -m actlab.main --config=runs/mine/config.json:mine.py   (with an activation that mine.py registers)
   python -m actlab.main --config=configs/tinystories_gelu.py --profile=trace
 
 Without --workdir the folder is runs/CONFIG-FINGERPRINT. The same command again goes on where the last one stopped, or
-says that the work is done. Exit codes: 0 finished, 2 the input must change (one sentence says how), 143 stopped by
-SIGTERM after saving.
+says that the work is done. Exit codes: 0 finished, 2 the input must change (one sentence says how), 130 and 143
+stopped by SIGINT and SIGTERM after saving.
 """
 
 import pathlib

@@ -88,9 +88,9 @@ def test_help_is_a_page_with_an_example_and_the_commands_own_flags(tmp_path, nam
     status, out, error = call("-m", "actlab", name, "--help", folder=tmp_path)
     assert (status, error) == (0, "") and f"python -m actlab.{name}" in out
     flags = [line.split()[0] for line in out.partition("\nFlags:\n")[2].splitlines() if line.startswith("  --")]
-    own = list(definitions(name))
-    has_config = "config_flag.define()" in file_of(name).read_text()
-    assert [flag.removeprefix("--").removeprefix("[no]") for flag in flags] == ["config"] * has_config + own
+    shared = {"config": "config_flag.define()", "activations": "registering.define()"}
+    own = [flag for flag, call in shared.items() if call in file_of(name).read_text()] + list(definitions(name))
+    assert [flag.removeprefix("--").removeprefix("[no]") for flag in flags] == own
     assert max(map(len, out.splitlines())) <= 120
 
 

@@ -75,6 +75,19 @@ def test_a_workdir_of_an_earlier_version_has_the_defaults_of_what_came_later():
             config_lib.from_json(other)
 
 
+def test_a_file_that_is_no_config_is_told_by_its_path(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text("{")
+    with pytest.raises(UserError, match=f"{path}: the file is not JSON"):
+        config_lib.load(path)
+    path.write_text(config_lib.to_json(Config()).replace('"n_layers"', '"n_layer"'))
+    with pytest.raises(UserError, match=f"{path}: config.model.n_layer is no field: did you mean 'n_layers'"):
+        config_lib.load(path)
+    path.unlink()
+    with pytest.raises(UserError, match=f"{path} cannot be read"):
+        config_lib.load(path)
+
+
 def test_every_field_has_a_reason_and_its_default_is_valid():
     for path, field in config_lib.fields():
         assert field.metadata["why"], path

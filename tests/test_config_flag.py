@@ -1,6 +1,7 @@
 """The flag --config: a config file, or values from a config.json with which nothing is run."""
 
 import pathlib
+import re
 import sys
 
 import pytest
@@ -99,6 +100,62 @@ def test_activations_of_ones_own_are_registered_by_the_file_after_the_colon(tmp_
     assert not activations.is_built_in("bent_by_json") and activations.is_built_in("gelu_scale(s=0.5)")
     with pytest.raises(flags.Error, match="nowhere.py cannot be read"):
         read(f"--config={tmp_path}/config.json:{tmp_path}/nowhere.py")
+
+
+WRONG = [
+    ('values.model.activatoin = "relu"', "config.model.activatoin is no field: did you mean 'model.activation'"),
+    ('values.update_from_flattened_dict({"train.n_step": 3})', "config.train.n_step is no field: did you mean 'train."),
+    ("values.optimizer.warmup = 3", "config.optimizer.warmup is no field: "),
+    ("values.finetune.swap.blokcs = 2", "config.finetune.swap.blokcs is no field: did you mean 'finetune.swap.blocks'"),
+    ("values.xyzzyq.d_model = 3", "xyzzyq is no field: valid: "),
+    ("values.sede = 3", "config.sede is no field: did you mean 'seed'"),
+    ("values.modle.d_model = 3", "modle is no field: did you mean 'model'"),
+    ('values.model.d_model = "wide"', "d_model='wide' is a str: give a whole number"),
+    ("values.model.rotary_base = print", "rotary_base='<built-in function print>' is a "),
+    ("1 / 0", "the config file fails with ZeroDivisionError: division by zero"),
+    ("print.wide", "the config file fails with AttributeError: 'builtin_function_or_method' object has no"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:the load_module")
+@pytest.mark.parametrize(("line", "words"), WRONG)
+def test_what_a_config_file_does_wrong_is_one_sentence(tmp_path, read, line, words):
+    lines = ["from actlab import config", "def get_config():", "    values = config.default()"]
+    (tmp_path / "mine.py").write_text("\n".join([*lines, f"    {line}", "    return values"]))
+    with pytest.raises((UserError, flags.Error), match=re.escape(words)) as refused:
+        read(f"--config={tmp_path}/mine.py")
+    assert "\n" not in str(refused.value) and "FieldReference" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("--config.seed=1.5", "--config.seed=1.5 is no whole number: give one."),
+        ("--config.optimizer.learning_rate=fast", "--config.optimizer.learning_rate=fast is no number: give one."),
+        ("--config.model.use_bias=maybe", "--config.model.use_bias=maybe is neither true nor false"),
+        ("--config.sweep=3", "config.sweep cannot be set on the command line"),
+        ("--config.model.width=3", "config.model.width is no field"),
+    ],
+)
+def test_an_override_that_is_no_such_value_is_one_sentence(tmp_path, read, word, told):
+    (tmp_path / "config.json").write_text(to_json(Config()))
+    with pytest.raises(UserError, match=re.escape(told)):
+        read(f"--config={tmp_path}/config.json", word)
+
+
+def test_an_override_before_the_config_says_so(tmp_path, read):
+    (tmp_path / "config.json").write_text(to_json(Config()))
+    with pytest.raises(UserError, match="--config.seed=1 stands before --config: name the config file first"):
+        read("--config.seed=1", f"--config={tmp_path}/config.json")
+
+
+def test_a_field_whose_name_python_keeps_for_itself_can_be_overridden(tmp_path, read):
+    (tmp_path / "config.json").write_text(to_json(Config()))
+    words = [f"--config={tmp_path}/config.json", "--config.finetune.swap.from=gelu"]
+    seen = []
+    config = read(*words, after=lambda _: seen.append((config_flag.overrides(), sys.argv[1:])))
+    assert config.finetune.swap.from_ == "gelu"
+    assert seen == [({"finetune.swap.from"}, words)], "the command line is recorded as it was typed"
 
 
 @pytest.mark.filterwarnings("ignore:the load_module")

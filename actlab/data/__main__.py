@@ -24,7 +24,9 @@ from actlab.errors import UserError, suggestion
 
 _FROM = flags.DEFINE_string("from", None, "Folder of the files to read.")
 _DIR = flags.DEFINE_string("dir", "data", "Data directory.")
-_TOKENIZER = flags.DEFINE_string("tokenizer", None, "Prepare the tokens too: bytes, bpe:SIZE, gpt2 or dir:PATH.")
+_TOKENIZER = flags.DEFINE_string(
+    "tokenizer", None, "Prepare the tokens too: bytes, bpe:SIZE, gpt2, dir:PATH or wordpiece[:PATH]."
+)
 _STORIES = flags.DEFINE_integer("stories", data.N_STORIES, "Train stories of story_grammar.")
 
 COMMANDS = ("prepare", "list")

@@ -133,4 +133,5 @@ def read(name: str, path: Path) -> WordPieceTokenizer:
 
 
 def _unusable(name: str, path: Path, reason: str) -> UserError:
-    return UserError(f"data.tokenizer={name!r} cannot use {path} ({reason}): put a {path.name} of BERT's kind there.")
+    remedy = f"name a {VOCABULARY} of BERT's kind, or its folder"
+    return UserError(f"data.tokenizer={name!r} cannot use {path} ({reason}): {remedy}.")

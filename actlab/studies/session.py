@@ -19,7 +19,7 @@ from actlab.data.cache import TokenCache
 from actlab.errors import UserError
 from actlab.studies import announce, origin, plan, profiling, sweep
 from actlab.studies.sweep import Run
-from actlab.training import manifest, memory, tracking
+from actlab.training import layout, manifest, memory, tracking
 from actlab.training.checkpoint import Checkpoints
 from actlab.training.cohort import Cohort
 from actlab.training.display import Display, flops
@@ -58,6 +58,8 @@ def run(
         if say_if_done(console, Workdir(workdir), len(runs)):
             return 0
     check(runs)
+    if len(runs) == 1:  # a sweep's plan sees to its own devices
+        layout.mesh(runs[0].config.devices, 1, runs[0].config.data.batch_size)
     announce.name_of_data(console, config)
     tokens = open_data([run.config for run in runs])
     config, settings = settle(config, runs, tokens)

@@ -136,7 +136,7 @@ class _Source:
 
     def _config(self) -> Config | None:
         path = self.path.with_name("config.json")
-        return config_lib.from_json(path.read_text()) if path.is_file() else None
+        return config_lib.load(path) if path.is_file() else None
 
     def _fingerprint(self) -> str:
         path = self.path.with_name("manifest.json")

@@ -83,7 +83,7 @@ class Workdir:
         known = self.path / "config.json"
         if not known.is_file():
             return
-        theirs = config_lib.from_json(known.read_text())
+        theirs = config_lib.load(known)
         path = config_lib.first_difference(config, theirs)
         if path:
             ours, other = config_lib.flat(config)[path], config_lib.flat(theirs)[path]
