@@ -10,9 +10,10 @@ import pathlib
 
 from absl import flags
 
-from actlab import command
+from actlab import command, registering
 from actlab.errors import UserError
 
+_ACTIVATIONS = registering.define()
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run or a sweep.")
 _RUN = flags.DEFINE_string("run", None, "Name of one run of a sweep.")
 _PROMPT = flags.DEFINE_string("prompt", "", "Text that the document begins with.")
@@ -30,6 +31,7 @@ def main(arguments: list[str]) -> None:
     if not _WORKDIR.value:
         raise UserError("--workdir is missing: give the folder of a run of actlab.main.")
 
+    registering.run(_ACTIVATIONS.value)
     from actlab.studies import trained
     from actlab.training import generation
 

@@ -12,9 +12,10 @@ import pathlib
 
 from absl import flags
 
-from actlab import command
+from actlab import command, registering
 from actlab.errors import UserError
 
+_ACTIVATIONS = registering.define()
 _TO = flags.DEFINE_string("to", None, "Folder to write.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of a run or a sweep.")
 _RUN = flags.DEFINE_string("run", None, "Name of one run of a sweep.")
@@ -26,6 +27,7 @@ def main(arguments: list[str]) -> None:
     command.refuse(arguments)
     if bool(_TO.value) == bool(_FROM.value):
         raise UserError("give --to=DIR with --workdir=RUN to write, or --from=DIR to read.")
+    registering.run(_ACTIVATIONS.value)
     if _FROM.value:
         _show(pathlib.Path(_FROM.value))
     elif _TO.value and _WORKDIR.value:
@@ -41,7 +43,7 @@ def _export(workdir: pathlib.Path, directory: pathlib.Path) -> None:
     run = trained.load(workdir, _RUN.value)
     names = itertools.chain.from_iterable(origin.VOCABULARIES.values())
     vocabulary = [path for name in names if (path := workdir / "tokenizer" / name).is_file()]
-    huggingface.save(run.fields, run.params, directory, beside=vocabulary)
+    huggingface.save(run.fields, run.params, directory, vocabulary, run.tokenizer.end_of_text)
     print(f"{directory}: step {run.step}; transformers' AutoModel.from_pretrained reads it")
 
 

@@ -47,7 +47,6 @@ def _describe(config: ModelConfig) -> dict[str, Any]:
         "layer_norm_epsilon": spec.norm_epsilon,
         "tie_word_embeddings": spec.tie_embeddings,
         **dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0),
-        **dict.fromkeys(("bos_token_id", "eos_token_id")),
     }
 
 

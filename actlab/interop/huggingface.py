@@ -63,12 +63,17 @@ def load(directory: str | pathlib.Path) -> Loaded:
 
 
 def save(
-    config: ModelConfig, params: Params, directory: str | pathlib.Path, beside: Sequence[pathlib.Path] = ()
+    config: ModelConfig,
+    params: Params,
+    directory: str | pathlib.Path,
+    beside: Sequence[pathlib.Path] = (),
+    end_of_text: int | None = None,
 ) -> None:
     """Writes a directory that transformers' from_pretrained reads: GPT-2, LLaMA or BERT, whichever the model is.
 
     Parameters are written in float32, biases that the family has and the model has not as zeros. Files `beside`, such
-    as a vocabulary, are copied too. The directory appears at once and whole, and replaces only one that this wrote.
+    as a vocabulary, are copied too. A decoder's `end_of_text`, the token between texts, is where theirs begins and
+    stops to write. The directory appears at once and whole, and replaces only one that this wrote.
 
     Raises:
         UserError: for a model without a counterpart, with the field that is in the way, parameters of another model,
@@ -76,6 +81,8 @@ def save(
     """
     architecture = _like(config)
     described = {"model_type": architecture.model_type, **architecture.describe(config)}
+    if config.kind == "decoder":
+        described |= {"bos_token_id": end_of_text, "eos_token_id": end_of_text}
     full = _shapes(dataclasses.replace(config, use_bias=True))
     leaves = _with_biases(params, _shapes(config), full)
     theirs: dict[str, Weights] = {}

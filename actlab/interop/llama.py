@@ -84,7 +84,6 @@ def _describe(config: ModelConfig) -> dict[str, Any]:
         "attention_bias": spec.use_bias,
         "mlp_bias": spec.use_bias,
         "attention_dropout": 0.0,
-        **dict.fromkeys(("bos_token_id", "eos_token_id")),
     }
 
 

@@ -11,9 +11,10 @@ import pathlib
 
 from absl import flags
 
-from actlab import command
+from actlab import command, registering
 from actlab.errors import UserError
 
+_ACTIVATIONS = registering.define()
 _OUT = flags.DEFINE_string("out", "report.html", "File to write.")
 _FIGURES = flags.DEFINE_string("figures", None, "Folder for figures as PNG and SVG.")
 _QUESTION = flags.DEFINE_multi_string(
@@ -36,6 +37,7 @@ def main(arguments: list[str]) -> None:
     except ModuleNotFoundError as error:
         raise UserError(f"{error.name} is not installed: pip install -c constraints.txt -e '.[report]'.") from error
 
+    registering.run(_ACTIVATIONS.value)
     study = read([pathlib.Path(argument) for argument in arguments])
     page = report.of(study, _QUESTION.value, _SAMPLES.value)
     command.write(out, page)

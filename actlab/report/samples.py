@@ -1,7 +1,5 @@
 """Text that the best run of each activation writes, side by side."""
 
-from collections.abc import Iterator
-
 from actlab.errors import UserError
 from actlab.page import Code, Section, Side, Text
 from actlab.report.study import Run, Study
@@ -16,25 +14,27 @@ def section(study: Study, count: int) -> Section:
     title = "Samples"
     if not count:
         return Section("samples", title, (Text("None: --samples=0."),))
-    found = list(_texts(study, count))
+    found, lacking = _texts(study, count)
+    reasons = tuple(Text(f"{run.name} wrote none: {reason}") for run, reason in lacking)
     if not found:
-        words = "None: no decoder has ended whose checkpoint is there and sound."
-        return Section("samples", title, (Text(words),))
+        return Section("samples", title, reasons or (Text("None: no run has ended."),))
     words = (
         "The best run of each activation, from its newest sound checkpoint, temperature 0.8, the same seed of draws."
     )
     parts = tuple((run.name, Code(text)) for run, text in found)
-    return Section("samples", title, (Text(words), Side(parts)))
+    return Section("samples", title, (Text(words), Side(parts), *reasons))
 
 
-def _texts(study: Study, count: int) -> Iterator[tuple[Run, str]]:
+def _texts(study: Study, count: int) -> tuple[list[tuple[Run, str]], list[tuple[Run, str]]]:
+    """The best runs with what they write, and those that write nothing with the reason."""
+    found, lacking = [], []
     for run in best(study)[:count]:
         try:
             one = trained.load(run.source.path, run.name)
-            text = generation.write_text(one.model, one.params, one.tokenizer, **_DRAWING)
-        except UserError:
-            continue  # no checkpoint, an activation that only its user's code knows, or an encoder
-        yield run, text
+            found.append((run, generation.write_text(one.model, one.params, one.tokenizer, **_DRAWING)))
+        except UserError as error:
+            lacking.append((run, str(error)))
+    return found, lacking
 
 
 def best(study: Study) -> list[Run]:

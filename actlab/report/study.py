@@ -166,7 +166,7 @@ def _source(path: pathlib.Path) -> Source:
     cut = [name for name in ("metrics.jsonl", "traces.jsonl") if row_files.is_cut_short(path / name)]
     return Source(
         path,
-        config_lib.from_json(config.read_text()) if config.is_file() else None,
+        config_lib.load(config) if config.is_file() else None,
         _json(path / "manifest.json"),
         _question(path / "README.md"),
         _json(path / "verdicts.json").get("claims", {}),

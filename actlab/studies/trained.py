@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import jax
 
+from actlab import activations, models
 from actlab import config as config_lib
-from actlab import models
 from actlab.config import Config, ModelConfig
 from actlab.data import tokenizers
 from actlab.errors import UserError, suggestion
@@ -17,6 +17,8 @@ from actlab.training.checkpoint import Checkpoints
 from actlab.training.cohort import Cohort, lane_of
 from actlab.training.records import Workdir
 from actlab.training.setting import model_of, objective_of, resolve
+
+_TRAIN = "train first or, where its checkpoints are gone, again in another --workdir"
 
 
 class Trained(NamedTuple):
@@ -54,13 +56,26 @@ def find(workdir: pathlib.Path, run: str | None = None) -> Found:
     """What a workdir says of a run, without its parameters; raises UserError as `load`."""
     if not (workdir / "config.json").is_file():
         raise UserError(f"--workdir={workdir} has no config.json: give the folder of a run of actlab.main.")
-    config = config_lib.from_json((workdir / "config.json").read_text())
+    config = config_lib.load(workdir / "config.json")
     parts = manifest.parts(Workdir(workdir))
     name = _name(workdir, run, [name for names in parts.values() for name in names])
     part, names = next((part, names) for part, names in parts.items() if name in names)
     tokenizer = tokenizers.load(workdir / "tokenizer")
+    _require_registered(sweep.find(config, name).config)
     of = {run.name: resolve(run.config, config.data.name, tokenizer) for run in sweep.expand(config)}
     return Found(of[name], tokenizer, part, tuple(of[lane] for lane in names), names.index(name))
+
+
+def _require_registered(config: Config) -> None:
+    swap = config.finetune.swap
+    model = config.model
+    ours = (model.activation, model.head_activation, model.pooler_activation, swap.to or model.activation)
+    for name in dict.fromkeys(ours):
+        try:
+            activations.get(name)
+        except UserError as error:
+            words = "If it is one of yours, name the file that registers it, --activations=FILE."
+            raise UserError(f"{error} {words}") from error
 
 
 def load(workdir: pathlib.Path, run: str | None = None) -> Trained:
@@ -80,7 +95,7 @@ def load(workdir: pathlib.Path, run: str | None = None) -> Trained:
 
 def _name(workdir: pathlib.Path, run: str | None, names: list[str]) -> str:
     if not names:
-        raise UserError(f"--workdir={workdir} holds no sound checkpoint (none has been saved): train first.")
+        raise UserError(f"--workdir={workdir} holds no sound checkpoint (none has been saved): {_TRAIN}.")
     if run is None and len(names) > 1:
         raise UserError(f"--run is missing: --workdir={workdir} holds {len(names)} runs, for example {names[0]}.")
     if run is not None and run not in names:
@@ -96,5 +111,5 @@ def _restore(workdir: pathlib.Path, folder: pathlib.Path, cohort: Cohort) -> tup
         checkpoints.close()
     if state is None:
         reason = "; ".join(notes) or "none has been saved"
-        raise UserError(f"--workdir={workdir} holds no sound checkpoint ({reason}): train first.")
+        raise UserError(f"--workdir={workdir} holds no sound checkpoint ({reason}): {_TRAIN}.")
     return state.params, step

@@ -93,6 +93,8 @@ def test_the_vocabulary_of_word_pieces_goes_along(workdir, tmp_path):
     pieces.save(tmp_path / "w" / "tokenizer")
     code, _, error = interop(tmp_path, "--workdir=w", "--to=model")
     assert code == 0, error
+    fields = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert fields["eos_token_id"] == pieces.end_of_text != tokenizers.load(workdir / "tokenizer").end_of_text
     name = origin.tokenizer_in(tmp_path / "model")
     assert name == f"wordpiece:{tmp_path / 'model'}" and wordpiece.make(name).hash == pieces.hash
 

@@ -70,6 +70,15 @@ def test_without_our_own_entry_the_same_function_is_loaded(tiny, tmp_path, chang
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(("changes", "held"), [({}, {7}), (LLAMA_LIKE, {7}), (BERT_LIKE, {"absent"})])
+def test_a_decoder_begins_and_ends_at_the_end_of_a_text(tiny, tmp_path, changes, held):
+    config = replace(tiny, **changes).model
+    huggingface.save(config, drawn(models.build(config)), tmp_path / "model", end_of_text=7)
+    fields = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert {fields.get(name, "absent") for name in ("bos_token_id", "eos_token_id")} == held
+    assert huggingface.load(tmp_path / "model").config == config
+
+
 def edit(folder, **changes):
     fields = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**fields, **changes}))

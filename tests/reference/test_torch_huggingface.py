@@ -214,6 +214,24 @@ def test_ours_is_loaded_there(tmp_path, changes):
     assert_close(ours, logits_of(returned(tmp_path / "m")))
 
 
+@pytest.mark.parametrize("changes", [OURS[0], OURS[-1]])
+def test_theirs_stops_at_the_end_of_a_text(tmp_path, changes):
+    config, params = ours_with(**changes)
+
+    def written(end):
+        huggingface.save(config, params, tmp_path / "m", end_of_text=end)
+        import torch
+
+        prompt = torch.tensor(TOKENS[:1, :8])
+        mask = torch.ones_like(prompt)
+        drawn = returned(tmp_path / "m").generate(prompt, attention_mask=mask, max_new_tokens=6, do_sample=False)
+        return drawn[0, 8:].tolist()
+
+    freely = written(None)
+    end = freely[2]
+    assert len(freely) == 6 and written(end) == freely[: freely.index(end) + 1]
+
+
 def ours_with(**changes):
     """A model of ours with odd sizes, and weights all large enough to matter."""
     pytest.importorskip("transformers", reason="needs the reference extra")

@@ -1,13 +1,16 @@
 """The page: the same twice, small, complete, true to the numbers, safe against what files hold."""
 
 import csv
+import dataclasses
 import html
 import pathlib
 import re
 import shlex
+import shutil
 
 import pytest
 
+from actlab import activations
 from actlab.errors import UserError
 from actlab.page import blocks
 from actlab.report import runs, samples, text_b, verdicts
@@ -179,6 +182,20 @@ def test_samples_come_from_checkpoints_and_are_the_same_twice(trained):
     assert name == samples.best(found)[0].name and len(code.text) > 10
     assert samples.section(found, 4) == section
     assert "--samples=0" in samples.section(found, 0).blocks[0].words
+
+
+def test_a_run_that_writes_no_text_says_why_and_with_its_activation_registered_it_writes(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "w")
+    for path in (tmp_path / "w").glob("*.*"):
+        text = path.read_text().replace("gelu", "bent_in_report")
+        path.write_text(text.replace('"head_activation": "bent_in_report"', '"head_activation": "gelu"'))
+    (section,) = [samples.section(read([tmp_path / "w"]), 4)]
+    (told,) = [block.words for block in section.blocks]
+    assert "bent_in_report" in told and "wrote none: " in told and "--activations=FILE" in told
+    gelu = activations.get("gelu")
+    activations.register(dataclasses.replace(gelu, name="bent_in_report", aliases=()))
+    ours, theirs = (samples.section(read([folder]), 4).blocks[1].parts[0][1] for folder in (tmp_path / "w", trained))
+    assert ours == theirs
 
 
 def test_a_trained_workdir_has_every_section(workdirs, trained):
