@@ -1,12 +1,12 @@
 """The study of swapped activations: its stages fit together, its tables are what the rows say, a task is learned."""
 
 import csv
-import importlib.util
 import json
 import pathlib
 
 import numpy as np
 import pytest
+import scripts
 
 from actlab import config as config_lib
 from actlab import presets
@@ -21,10 +21,7 @@ STAGES = ("pretrain", "swap", "finetune", "continued")
 
 
 def module_of(name):
-    spec = importlib.util.spec_from_file_location(f"activation_swap_{name}", ROOT / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return scripts.load(ROOT / f"{name}.py")
 
 
 STUDY, SUMMARY = module_of("stages"), module_of("summary")

@@ -1,7 +1,6 @@
 """The studies under experiments/: their configs, their claims, and verdicts that their tables give again."""
 
 import csv
-import importlib.util
 import json
 import math
 import pathlib
@@ -10,6 +9,7 @@ import shutil
 
 import numpy as np
 import pytest
+import scripts
 
 from actlab import activations
 from actlab import config as config_lib
@@ -25,10 +25,7 @@ VERDICTS = sorted(str(path.parent.relative_to(ROOT)) for path in ROOT.glob("**/v
 
 
 def module_of(name, file="study.py"):
-    spec = importlib.util.spec_from_file_location(f"study_{name}", ROOT / name / file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return scripts.load(ROOT / name / file)
 
 
 def contrasts_of(module):
@@ -85,29 +82,6 @@ def test_a_page_tells_question_protocol_and_conclusion(name):
         assert heading in page, heading
     if not (ROOT / name / "results.csv").is_file():
         assert "Not run yet." in page
-
-
-def test_arms_of_relu_vs_gelu_change_one_thing():
-    plain = config_lib.flat(config_of("relu_vs_gelu", "small"))
-    changed = {
-        arm: {path for path, value in config_lib.flat(config_of("relu_vs_gelu", arm)).items() if value != plain[path]}
-        for arm in module_of("relu_vs_gelu").ARMS
-    }
-    assert {arm: paths - {"sweep"} for arm, paths in changed.items()} == {
-        "gain": {"model.init"},
-        "twice": {"train.n_steps"},
-        "four_times": {"train.n_steps"},
-        "biases": {"model.use_bias"},
-        "no_decay": {"optimizer.weight_decay"},
-    }
-    assert dict(config_of("relu_vs_gelu", "twice").sweep)["optimizer.warmup_steps"] == (64,)
-    assert len(sweep.expand(config_of("relu_vs_gelu", "gain"))) == 24
-
-
-@pytest.mark.parametrize(("preset", "near"), [("gian", "gain"), ("char-gian", "char-gain"), ("smal", "small")])
-def test_an_arm_that_is_not_known_is_answered_with_the_nearest(preset, near):
-    with pytest.raises(UserError, match=f"did you mean '{near}'"):
-        config_of("relu_vs_gelu", preset)
 
 
 def test_the_encoders_are_of_berts_kind_at_both_norms_and_an_unknown_preset_is_refused():

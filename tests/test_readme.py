@@ -1,6 +1,5 @@
 """README says what is there: links lead somewhere, the picture is the one its rows give, the map has every file."""
 
-import importlib.util
 import io
 import pathlib
 import re
@@ -8,6 +7,7 @@ import re
 import matplotlib
 import numpy as np
 import pytest
+import scripts
 
 from actlab.activations import figures
 
@@ -34,11 +34,7 @@ def test_the_picture_is_told_in_words():
 
 
 def picture():
-    path = ROOT / "experiments/first_runs/figure.py"
-    spec = importlib.util.spec_from_file_location("first_runs_figure", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return scripts.load(ROOT / "experiments/first_runs/figure.py")
 
 
 def test_the_picture_is_what_its_command_draws():

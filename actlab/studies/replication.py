@@ -82,7 +82,8 @@ def _require_alike(run: Result, other: Result) -> None:
     for what in (*_LIKE, *(_LENGTH if whole else ())):
         one, two = getattr(run, what), getattr(other, what)
         if one != two and "" not in (one, two):
-            raise UserError(f"{run.run} has {what} {one}, and the study's {other.run} {two}: train it by its config.")
+            by = "on the study's data, which its README names" if "data" in what else "by its config"
+            raise UserError(f"{run.run} has {what} {one}, and the study's {other.run} {two}: train it {by}.")
 
 
 def _kind(run: Result) -> tuple[object, ...]:

@@ -81,16 +81,45 @@ def table_of(study: Study, folder: pathlib.Path) -> Iterator[pathlib.Path]:
     """The table to decide on: the study's own results.csv if `folder` is the study's, else what a workdir comes to.
 
     The latter replaces the study's own once all went well.
+
+    Raises:
+        UserError: for a workdir that lacks a run which the study's own table has, done, on that data at that scale.
     """
     if folder.resolve() == study.folder.resolve():
         yield study.folder / RESULTS
         return
     text = collect(folder, study)
+    _require_kept(study.folder / RESULTS, text, folder)
     with tempfile.TemporaryDirectory() as held:
         path = pathlib.Path(held) / RESULTS
         path.write_text(text)
         yield path
     write_atomically(study.folder / RESULTS, text)
+
+
+def _require_kept(path: pathlib.Path, text: str, workdir: pathlib.Path) -> None:
+    """Refuses a table that would take the place of another experiment's."""
+    if not path.is_file():
+        return
+    held, new = (_done(csv.DictReader(table.splitlines())) for table in (path.read_text(), text))
+    known = set(new)
+    lost = [row for row in held if row not in known]
+    if lost:
+        own = path.parent / "mine" / "verdicts.json"
+        name, *of = lost[0]
+        raise UserError(
+            f"{path} has {len(held)} runs, of which {workdir} lacks {len(lost)}, the first {name} ({', '.join(of)}): "
+            f"give that study's workdir, or this one verdicts of its own, --verdicts={own}."
+        )
+
+
+def _done(rows: Iterable[Mapping[str, str]]) -> list[tuple[str, ...]]:
+    named = {"data_fingerprint": "data {}", "parameters": "{} parameters", "tokens": "{} tokens"}
+    return [
+        (row["run"], *(words.format(row.get(name)) for name, words in named.items()))
+        for row in rows
+        if row["status"] == "finished"
+    ]
 
 
 def collect(workdir: pathlib.Path, study: Study) -> str:
@@ -121,7 +150,7 @@ def collect(workdir: pathlib.Path, study: Study) -> str:
 def _waiting(workdir: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A row for each run of the sweep that has none yet: what is missing is part of what a table tells."""
     path, known = workdir / "config.json", {row["run"] for row in rows}
-    config = config_lib.from_json(path.read_text()) if path.is_file() else Config()
+    config = config_lib.load(path) if path.is_file() else Config()
     open_runs = [run for run in sweep.expand(config) if run.name not in known] if config.sweep else []
     return [{**dict.fromkeys(rows[0], ""), **_place(run, rows[0])} for run in open_runs]
 

@@ -142,6 +142,33 @@ def test_a_table_is_replaced_only_by_one_that_could_be_decided_on(folders, run):
     assert (study / "results.csv").read_text() == before
 
 
+@pytest.mark.parametrize("change", [{"run": "other"}, {"parameters": "9"}, {"tokens": "9"}, {"status": "stopped"}])
+def test_a_table_is_never_replaced_by_one_that_lacks_its_runs(folders, run, change):
+    workdir, study = folders
+    run(workdir, verdicts=str(study / "verdicts.json"))
+    kept = {path.name: path.read_bytes() for path in study.iterdir()}
+    rows = list(csv.DictReader((workdir / "results.csv").read_text().splitlines()))
+    with (workdir / "results.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows([*rows[:-1], {**rows[-1], **change}])
+    with pytest.raises(
+        UserError, match=f"lacks 1, the first {rows[-1]['run']} .*--verdicts={study}/mine/verdicts.json"
+    ):
+        run(workdir, verdicts=str(study / "verdicts.json"))
+    assert {path.name: path.read_bytes() for path in study.iterdir()} == kept
+
+
+def test_runs_on_other_data_do_not_replace_a_study_and_have_a_folder_of_their_own(folders, run):
+    workdir, study = folders
+    run(workdir, verdicts=str(study / "verdicts.json"))
+    (workdir / "manifest.json").write_text(json.dumps({"data": {"fingerprint": "another"}}))
+    with pytest.raises(UserError, match=r"lacks 20, .* \(data 0123456789ab, 1000 parameters, 6400 tokens\)"):
+        run(workdir, verdicts=str(study / "verdicts.json"))
+    run(workdir, verdicts=str(study / "mine/verdicts.json"))
+    assert json.loads((study / "mine/verdicts.json").read_text())["claims"]["B07"]["verdict"] == "supported"
+
+
 def test_a_file_that_is_not_the_studys_table_is_refused(folders, run):
     workdir, study = folders
     (study / "part.csv").write_text((workdir / "results.csv").read_text())
