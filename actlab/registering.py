@@ -1,7 +1,9 @@
 """The flag --activations: files that register activations of one's own, which are code and in no workdir."""
 
+import hashlib
 import importlib.util
 import pathlib
+import sys
 from collections.abc import Sequence
 
 from absl import flags
@@ -24,10 +26,12 @@ def run(files: Sequence[str]) -> None:
     """
     for text in files:
         path, _, preset = text.partition(":")
-        spec = importlib.util.spec_from_file_location("registers_activations", path)
+        name = f"registers_activations_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None or not pathlib.Path(path).is_file():
             raise UserError(f"--activations={text} cannot be read: give the path of a Python file.")
         module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # where dataclasses look for the module that they are in
         try:
             spec.loader.exec_module(module)
             if hasattr(module, "get_config"):

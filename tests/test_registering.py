@@ -12,6 +12,7 @@ from actlab.errors import UserError
 
 ROOT = pathlib.Path(__file__).parents[1]
 MINE = """
+from __future__ import annotations
 import jax.numpy as jnp
 from actlab import activations
 fn = activations.elementwise(lambda x: x + jnp.abs(x))
@@ -26,6 +27,11 @@ def register(name):
         ('register("bent_at_once")', "", "bent_at_once"),
         ("def get_config(preset):\n    register(preset)", ":bent_by_preset", "bent_by_preset"),
         ('def get_config():\n    register("bent_without")', "", "bent_without"),
+        (
+            'import dataclasses\n@dataclasses.dataclass\nclass Own:\n    a: int\nregister("bent_beside")',
+            "",
+            "bent_beside",
+        ),
     ],
 )
 def test_a_file_is_run_for_what_it_registers(tmp_path, more, preset, name):

@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> None:
         _write(command.target("html"))
     elif _PLOT.value is not None:
         _refuse("plot", "names", "scale")
-        _draw(_PLOT.value)
+        _draw()
     else:
         _print()
 
@@ -66,15 +66,12 @@ def _write(path: pathlib.Path) -> None:
     print(path)
 
 
-def _draw(folder: str) -> None:
-    try:
-        pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--plot={folder} cannot be a folder ({error.strerror}): name another.") from error
+def _draw() -> None:
+    place = command.folder("plot")
 
     from actlab.activations import figures
 
-    for path in figures.draw(pathlib.Path(folder)):
+    for path in figures.draw(place):
         print(path)
 
 

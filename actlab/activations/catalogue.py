@@ -54,9 +54,12 @@ def is_built_in(text: str) -> bool:
 
 
 def _place(record: Activation) -> Any:
-    """Where a record's function is written."""
-    code = getattr(inspect.unwrap(record.fn), "__code__", None)
-    return (record.name, code.co_filename, code.co_firstlineno) if code else (record.name, record.fn)
+    """Where a record's function is written, and the arguments that it is given there."""
+    fn, arguments = inspect.unwrap(record.fn), ()
+    if isinstance(fn, functools.partial):
+        fn, arguments = inspect.unwrap(fn.func), (fn.args, *sorted(fn.keywords.items()))
+    code = getattr(fn, "__code__", None)
+    return (record.name, code.co_filename, code.co_firstlineno, arguments) if code else (record.name, record.fn)
 
 
 def split(text: str) -> tuple[str, ...]:
@@ -71,7 +74,7 @@ def split(text: str) -> tuple[str, ...]:
 def get(text: str, field: str = "config.model.activation") -> Activation:
     """The record of a name, of an alias, or of a name with parameters: get("celu(alpha=2)").
 
-    Parameters are set in the record's `fn`, `parameters` and `name`. `field` is what an error says is wrong.
+    Parameters are set in the record's `fn`, `draw`, `parameters` and `name`. `field` is what an error says is wrong.
 
     Raises:
         UserError: for an unknown name, with the nearest, and for parameters that are malformed, missing, unknown,
@@ -128,6 +131,7 @@ def _with(record: Activation, values: Mapping[str, float], field: str) -> Activa
         record,
         name=f"{record.name}({arguments})",
         fn=functools.partial(record.fn, **parameters),
+        draw=record.draw and functools.partial(record.draw, **parameters),
         parameters=parameters,
         aliases=(),
     )

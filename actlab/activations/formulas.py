@@ -10,12 +10,13 @@ from jaxtyping import Float
 from actlab.activations import expressions
 from actlab.activations.floats import FLOATS
 from actlab.activations.jets import Jet
-from actlab.activations.piecewise import Piecewise
+from actlab.activations.piecewise import Piece, Piecewise
 from actlab.activations.record import Activation, same
 from actlab.errors import UserError
 
 _CHECK = np.linspace(-8.0, 8.0, 129)  # in units of the function
 _TOLERANCE = 1e-5  # of the largest value there; float32 rounds to 1e-7
+_NEAR = 1e-4  # in units of the function: the fourth order of x is 1e-12 of the first
 
 
 @functools.lru_cache(maxsize=1024)
@@ -79,4 +80,13 @@ def derivatives(formula: Piecewise, x: Float[np.ndarray, " n"]) -> Float[np.ndar
         jet = piece.formula(Jet.variable(x[start:end], 2, FLOATS))
         for order in range(3):
             rows[order, start:end] = jet.derivative(order)
+        near = slice(*np.searchsorted(x[start:end], [-_NEAR * formula.unit, _NEAR * formula.unit]))
+        if 0.0 in (piece.low, piece.high) and near.start < near.stop:
+            rows[0, start:end][near] = _near_0(piece, x[start:end][near], rows[0, start:end][near])
     return rows
+
+
+def _near_0(piece: Piece, x: Float[np.ndarray, " n"], values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """f by its series at 0, for e^x - 1 and its like lose all their digits there; `values` where f has no slope."""
+    coefficients = piece.formula(Jet.variable(np.zeros(1), 3, FLOATS)).coefficients
+    return values if coefficients[1] == 0 else sum(coefficient * x**k for k, coefficient in enumerate(coefficients))

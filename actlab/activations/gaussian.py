@@ -135,8 +135,9 @@ def draw_gelu(key: PRNGKeyArray, x: Float[Array, "*S"]) -> Float[Array, "*S"]:
 
     The stochastic regulariser of which gelu is the mean: Hendrycks and Gimpel 2016, arXiv:1606.08415, section 2.
     """
-    kept = jax.random.uniform(key, x.shape) < jax.scipy.special.ndtr(x.astype(jnp.float32))
-    return jnp.where(kept, x, jnp.zeros_like(x))
+    # What is dropped is asked for, not what is kept: a NaN is neither, and stays one.
+    dropped = jax.random.uniform(key, x.shape) >= jax.scipy.special.ndtr(x.astype(jnp.float32))
+    return jnp.where(dropped, jnp.zeros_like(x), x)
 
 
 def _square_decay(x: Array, tail: _Tail) -> Decay:

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable, Mapping
 
 from jax import Array
-from jaxtyping import PRNGKeyArray
 
 from actlab.activations.piecewise import Piecewise
 
@@ -23,7 +22,8 @@ class Activation:
     `domain`. `theta` are scalars that are trained, with their start values. fn takes both by name; it has all of
     them as defaults.
 
-    `draw`, given a key and x, replaces fn in training: a random activation whose mean given x is fn(x).
+    `draw`, given a key, x and what fn takes by name, replaces fn in training: a random activation whose mean given x
+    is fn(x).
 
     `exact` gives the formula of fn at those numbers for certified bounds and accurate moments, `value_exact` that of
     value_fn; a vector-valued one also takes `scale`.
@@ -40,6 +40,6 @@ class Activation:
     domain: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
     theta: Mapping[str, float] = dataclasses.field(default_factory=dict)
     elementwise: bool = True
-    draw: Callable[[PRNGKeyArray, Array], Array] | None = None
+    draw: Callable[..., Array] | None = None
     exact: Callable[..., Piecewise] | None = None
     value_exact: Callable[[], Piecewise] | None = None

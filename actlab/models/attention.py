@@ -89,6 +89,7 @@ def _attend_backward(saved: Any, dout_BHLK: Array) -> Any:
     inner_BHL1 = (dout_BHLK * out_BHLK).sum(axis=-1, keepdims=True)
     dout_BHLK = dout_BHLK.astype(dtype)
     dweights_BHLM = _product("bhlk,bhmk->bhlm", dout_BHLK, v_BHMK)
+    # Masked scores have weight 0, and so no gradient, in rows that may look somewhere; no other row counts in a loss.
     dscores_BHLM = (weights_BHLM * (dweights_BHLM - inner_BHL1)).astype(dtype)
     dq_BHLK = _product("bhlm,bhmk->bhlk", dscores_BHLM, k_BHMK)
     dk_BHMK = _product("bhlm,bhlk->bhmk", dscores_BHLM, q_BHLK)

@@ -279,7 +279,7 @@ class FeedForward(nn.Module):
         pre_TF = pre_TF if shift_TF is None else pre_TF + shift_TF.astype(pre_TF.dtype)
         theta = trained_scalars(self, activation)
         if activation.draw and self.has_rng(DRAWS):
-            post_TF = activation.draw(self.make_rng(DRAWS), pre_TF)
+            post_TF = activation.draw(self.make_rng(DRAWS), pre_TF, **theta)
         else:
             post_TF = activation.fn(pre_TF, **theta)
         if activation.gated:

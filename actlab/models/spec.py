@@ -10,6 +10,7 @@ from actlab.config import ModelConfig, SwapConfig
 from actlab.errors import UserError
 
 NO_SWAP = SwapConfig()
+OTHER_ACTIVATIONS = ("head_activation", "pooler_activation")  # beside the feed-forward's
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +65,7 @@ def resolve(config: ModelConfig, dtype: DTypeLike = jnp.float32, swap: SwapConfi
     """
     if config.vocab_size is None:
         raise UserError("config.model.vocab_size=None is open: give a number, or let a tokenizer decide it.")
-    for name in ("head_activation", "pooler_activation"):
+    for name in OTHER_ACTIVATIONS:
         _check_plain(name, getattr(config, name))
     if swap.blocks:
         _check_swap("from", swap.from_)
@@ -86,7 +87,7 @@ def resolve(config: ModelConfig, dtype: DTypeLike = jnp.float32, swap: SwapConfi
 
 
 def _check_swap(field: str, name: str) -> None:
-    activation = activations.get(name)
+    activation = activations.get(name, f"config.finetune.swap.{field}")
     if activation.gated or activation.theta or not activation.elementwise:
         raise UserError(
             f"config.finetune.swap.{field}={name!r} is gated, trains scalars or is no function of one unit: take a "
@@ -95,7 +96,7 @@ def _check_swap(field: str, name: str) -> None:
 
 
 def _check_plain(field: str, name: str) -> None:
-    if activations.get(name).gated:
+    if activations.get(name, f"config.model.{field}").gated:
         raise UserError(
             f"config.model.{field}={name!r} is gated, which needs a second projection: take a plain activation there."
         )

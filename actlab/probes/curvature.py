@@ -77,11 +77,11 @@ def lanczos(
         product_P = product(basis_MP[index])
         rest_P = product_P
         for _ in range(2):
-            rest_P = rest_P - (basis_MP @ rest_P) @ basis_MP
+            rest_P = rest_P - _exactly(_exactly(basis_MP, rest_P), basis_MP)
         length = jnp.linalg.norm(rest_P)
         goes_on = length > BREAKDOWN * jnp.linalg.norm(product_P)
         is_there = jnp.linalg.norm(basis_MP[index]) > 0
-        alpha = jnp.where(is_there, basis_MP[index] @ product_P, alpha_M[0])
+        alpha = jnp.where(is_there, _exactly(basis_MP[index], product_P), alpha_M[0])
         following_P = jnp.where(goes_on, rest_P / jnp.where(goes_on, length, 1), 0)
         beta_M = beta_M.at[index].set(jnp.where(goes_on, length, 0))
         return basis_MP.at[index + 1].set(following_P), alpha_M.at[index].set(alpha), beta_M
@@ -89,3 +89,8 @@ def lanczos(
     basis_MP = jnp.zeros((n_iterations + 1, len(start_P))).at[0].set(start_P / jnp.linalg.norm(start_P))
     zeros_M = jnp.zeros(n_iterations)
     return jax.lax.fori_loop(0, n_iterations, extend, (basis_MP, zeros_M, zeros_M))[1:]
+
+
+def _exactly(a: Array, b: Array) -> Array:
+    """a @ b in float32, however coarse the model's own products are: what is orthogonal must stay so."""
+    return jnp.matmul(a, b, precision="float32")

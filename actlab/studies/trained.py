@@ -11,6 +11,7 @@ from actlab import config as config_lib
 from actlab.config import Config, ModelConfig
 from actlab.data import tokenizers
 from actlab.errors import UserError, suggestion
+from actlab.models.spec import OTHER_ACTIVATIONS
 from actlab.studies import sweep
 from actlab.training import manifest
 from actlab.training.checkpoint import Checkpoints
@@ -66,13 +67,17 @@ def find(workdir: pathlib.Path, run: str | None = None) -> Found:
     return Found(of[name], tokenizer, part, tuple(of[lane] for lane in names), names.index(name))
 
 
+def activations_of(config: Config) -> dict[str, str]:
+    """The activations that a run's model has, by field."""
+    named = {f"model.{name}": getattr(config.model, name) for name in ("activation", *OTHER_ACTIVATIONS)}
+    swapped = {"finetune.swap.to": config.finetune.swap.to} if config.finetune.swap.blocks else {}
+    return {**named, **swapped}
+
+
 def _require_registered(config: Config) -> None:
-    swap = config.finetune.swap
-    model = config.model
-    ours = (model.activation, model.head_activation, model.pooler_activation, swap.to or model.activation)
-    for name in dict.fromkeys(ours):
+    for path, name in activations_of(config).items():
         try:
-            activations.get(name)
+            activations.get(name, f"config.{path}")
         except UserError as error:
             words = "If it is one of yours, name the file that registers it, --activations=FILE."
             raise UserError(f"{error} {words}") from error

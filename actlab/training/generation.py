@@ -1,6 +1,5 @@
 """Text from a trained decoder: prompts, contexts that fill up, ends of documents."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +10,19 @@ from actlab.data.tokenizer import Tokenizer
 from actlab.errors import UserError
 from actlab.models import Model, complete
 
+COLDEST = 1e-6  # the lowest temperature: logits stay finite
+
 
 def sampler(model: Model, n_choices: int, temperature: float, top_k: int) -> Callable[..., Any]:
-    """`complete` compiled for one way of drawing."""
-    draw = functools.partial(complete, model, n_choices=n_choices, temperature=temperature, top_k=top_k)
-    return jax.jit(draw)
+    """`complete` compiled for one way of drawing, with exact products where the model computes in float32."""
+
+    def drawn(params: Any, tokens: Any, n_given: Any, key: Any) -> Any:
+        with jax.default_matmul_precision("float32"):
+            return complete(
+                model, params, tokens, n_given, key, n_choices=n_choices, temperature=temperature, top_k=top_k
+            )
+
+    return jax.jit(drawn)
 
 
 def write_text(
@@ -34,8 +41,14 @@ def write_text(
     Where the context is full, the model goes on from its last half.
 
     Raises:
-        UserError: for an encoder.
+        UserError: for an encoder, for a prompt that is no text, and for a temperature that logits overflow at.
     """
+    if 0 < temperature < COLDEST:
+        raise UserError(
+            f"temperature={temperature:g} is too low to divide by: give 0, which takes the likeliest token."
+        )
+    if any("\ud800" <= sign <= "\udfff" for sign in prompt):
+        raise UserError(f"the prompt {prompt!r} is not UTF-8: give text.")
     if model.spec.kind == "encoder":
         raise UserError("config.model.kind='encoder' continues no text, since it sees both sides: take a decoder.")
     context = model.spec.context

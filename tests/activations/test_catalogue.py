@@ -1,5 +1,6 @@
 """The catalogue: records, names with parameters, registration, bad input."""
 
+import functools
 import re
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from actlab import activations
+from actlab.activations import catalogue
 from actlab.errors import UserError
 
 GATES = {
@@ -125,3 +127,36 @@ def test_a_taken_or_malformed_name_is_refused(own):
     with pytest.raises(UserError, match="malformed"):
         activations.register(make("a(b)"))
     assert activations.get("gelu").fn is not own.fn
+
+
+def curved(sign):
+    """A user's activation with derivatives of their own."""
+    if sign > 0:
+        return activations.elementwise(activations.with_derivatives(lambda x: x * x, lambda x: 2 * x, lambda x: 2.0))
+    return activations.elementwise(activations.with_derivatives(lambda x: -x, lambda x: -1.0, lambda x: 0.0))
+
+
+def test_another_function_of_the_same_name_is_refused_whatever_it_is_wrapped_in():
+    make = lambda fn: activations.Activation("curved", fn, "x", "me")  # noqa: E731
+    bent = lambda slope: functools.partial(leaky, slope=slope)  # noqa: E731
+    for first, same, other in ((curved(1), curved(1), curved(-1)), (bent(0.5), bent(0.5), bent(0.25))):
+        activations.register(make(first))
+        activations.register(make(same))
+        with pytest.raises(UserError, match="'curved' is taken by me"):
+            activations.register(make(other))
+        catalogue._records.pop("curved")
+    catalogue.get.cache_clear()
+
+
+def leaky(x, slope):
+    """Of a user, its slope set by functools.partial."""
+    return jnp.where(x < 0, slope * x, x)
+
+
+def test_parameters_are_those_of_the_draw_too():
+    draw = lambda key, x, p=0.5: jax.random.bernoulli(key, p, x.shape) * x  # noqa: E731
+    noisy = activations.elementwise(lambda x, p=0.5: p * x)
+    activations.register(activations.Activation("noisy", noisy, "p x", "me", parameters={"p": 0.5}, draw=draw))
+    record, x = activations.get("noisy(p=1)"), jnp.ones(64)
+    assert float(record.draw(jax.random.key(0), x).mean()) == float(record.fn(x).mean()) == 1
+    catalogue._records.pop("noisy")

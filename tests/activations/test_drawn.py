@@ -44,3 +44,9 @@ def test_the_gate_is_a_constant_to_the_gradient_and_the_dtype_is_kept():
 @pytest.mark.parametrize("name", activations.names())
 def test_nothing_else_is_drawn(name):
     assert (activations.get(name).draw is not None) == (name == "stochastic_gelu")
+
+
+def test_what_is_not_a_number_stays_none():
+    z_S = jnp.array([jnp.nan, -jnp.inf, jnp.inf, 9.0])
+    drawn_S = activations.get("stochastic_gelu").draw(jax.random.key(0), z_S)
+    np.testing.assert_array_equal(drawn_S, [jnp.nan, 0, jnp.inf, 9])

@@ -251,3 +251,37 @@ def test_constants_have_no_gain_and_no_kurtosis(register):
     register("nothing", lambda x: 0 * x)
     moments = activations.moments("nothing")
     assert moments.forward_gain == moments.backward_gain == math.inf and math.isnan(moments.kurtosis)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e-5, 1e-8, 1e-16, 1e-29])
+@pytest.mark.parametrize(
+    ("name", "left", "right"),
+    [
+        ("tanh", 1, 1),
+        ("elu", 1, 1),
+        ("celu(alpha=3)", 1, 1),
+        ("softsign", 1, 1),
+        ("penalized_tanh(slope=0.25)", 0.25, 1),
+        ("selu", 1.7580993408473766, 1.0507009873554805),
+        ("gelu", 0.5, 0.5),
+        ("silu", 0.5, 0.5),
+        ("relu", 0, 1),
+    ],
+)
+def test_at_small_scales_the_moments_are_those_of_the_slopes_at_0(name, left, right, scale):
+    moments = activations.moments(name, scale)
+    square = (left**2 + right**2) / 2
+    bend = max(10 * scale, 1e-9)  # what the next order adds
+    assert moments.second_moment / scale**2 == pytest.approx(square, rel=bend)
+    assert moments.forward_gain == pytest.approx(square**-0.5, rel=bend)
+    assert moments.mean / scale == pytest.approx((right - left) / math.sqrt(2 * math.pi), abs=bend)
+
+
+def test_small_scales_join_the_others_without_a_step():
+    for name in ("tanh", "elu", "softsign", "xielu", "sigmoid"):
+        near, far = (activations.moments(name, 1e-4 * factor) for factor in (0.999, 1.001))
+        for field in ("second_moment", "slope_second_moment"):
+            # Between these scales x^2 itself grows by 0.4%, what is left of the moment far less.
+            size = 1e-8 if activations.get(name).fn(0.0) == 0 and field == "second_moment" else 1
+            ratio = getattr(far, field) / getattr(near, field)
+            assert ratio == pytest.approx((1.001 / 0.999) ** 2 if size < 1 else 1, rel=1e-5)

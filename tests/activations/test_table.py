@@ -94,6 +94,7 @@ def test_a_number_that_is_none_or_not_a_number_is_a_dash():
         (["--plot=x", "--scale=2"], "--scale belongs to the table"),
         (["--plot=x", "--names=relu"], "--names belongs to the table"),
         (["--plot=/dev/null/x"], "--plot=/dev/null/x cannot be a folder"),
+        (["--plot="], "--plot is empty: name a folder"),
         (["names=relu"], "two dashes"),
     ],
 )

@@ -184,7 +184,11 @@ def test_the_three_activations_are_three_fields(tiny):
             "head_activation='relu' changes nothing where config.model.n_classes=2 leaves out the masked-token head",
         ),
         ({"model.kind": "encoder", "model.head_activation": "swiglu"}, "head_activation='swiglu' is gated"),
-        ({"model.kind": "encoder", "model.head_activation": "gleu"}, "'gleu'"),
+        ({"model.kind": "encoder", "model.head_activation": "gleu"}, "config.model.head_activation='gleu' is no"),
+        (
+            {"model.kind": "encoder", "model.n_classes": 2, "model.pooler_activation": "tahn"},
+            "config.model.pooler_activation='tahn' is no",
+        ),
         ({"model.norm_epsilon": 0.0}, "model.norm_epsilon=0.0 must be greater than 0"),
     ],
 )

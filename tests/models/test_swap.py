@@ -51,5 +51,5 @@ def test_the_first_blocks_have_the_new_one_and_the_others_the_old(config, params
 
 @pytest.mark.parametrize("name", ["swiglu", "prelu", "no_such_one"])
 def test_what_the_weights_do_not_fit_is_refused(config, name):
-    with pytest.raises(UserError, match=name):
+    with pytest.raises(UserError, match=f"config.finetune.swap.to='{name}'"):
         models.build(config, swap=SwapConfig("gelu", name, 1))

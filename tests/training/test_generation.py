@@ -52,3 +52,26 @@ def test_an_encoder_is_asked_for_no_text(tiny):
     model = models.build(replace(tiny, **{"model.kind": "encoder"}).model)
     with pytest.raises(UserError, match="continues no text"):
         write_text(model, None, ByteTokenizer())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"temperature": 1e-38}, "temperature=1e-38 is too low"),
+        ({"temperature": 9e-7}, "too low to divide by: give 0"),
+        ({"prompt": "a\udcff"}, "is not UTF-8"),
+    ],
+)
+def test_what_cannot_be_drawn_from_is_one_sentence(tiny, changes, words):
+    model = models.build(replace(tiny, **{"model.vocab_size": 320}).model)
+    with pytest.raises(UserError, match=words):
+        write_text(model, None, ByteTokenizer(), **changes)
+
+
+def test_a_temperature_near_0_takes_the_likeliest(tiny):
+    model = models.build(replace(tiny, **{"model.vocab_size": 320}).model)
+    params = model.init(jax.random.key(1))
+    cold, coldest = (
+        write_text(model, params, ByteTokenizer(), prompt="ab", n_tokens=9, temperature=t) for t in (1e-6, 0.0)
+    )
+    assert cold == coldest
