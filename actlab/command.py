@@ -61,6 +61,22 @@ def target(flag: str) -> pathlib.Path:
     return path
 
 
+def folder(flag: str) -> pathlib.Path:
+    """The folder that a flag names, made where it is not there.
+
+    Raises:
+        UserError: where it cannot be one, or no name is given.
+    """
+    name = flags.FLAGS[flag].value
+    if not name:
+        raise UserError(f"--{flag} is empty: name a folder.")
+    try:
+        pathlib.Path(name).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--{flag}={name} cannot be a folder ({error.strerror}): name another place.") from error
+    return pathlib.Path(name)
+
+
 def write(path: pathlib.Path, text: str) -> None:
     """Writes a file whole or not at all.
 

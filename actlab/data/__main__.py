@@ -20,6 +20,7 @@ from absl import flags
 
 from actlab import command, data
 from actlab.data import cache, datasets, gpt2
+from actlab.data.sources import STORY_GRAMMAR
 from actlab.errors import UserError, suggestion
 
 _FROM = flags.DEFINE_string("from", None, "Folder of the files to read.")
@@ -45,13 +46,24 @@ def main(arguments: list[str]) -> None:
     _prepare(rest[0]) if subcommand == "prepare" else _list(Path(_DIR.value))
 
 
+def _refuse(what: str, *others: str) -> None:
+    for flag in others:
+        if flags.FLAGS[flag].present:
+            raise UserError(f"--{flag}={flags.FLAGS[flag].value} is of no use to {what}: leave it out.")
+
+
 def _prepare(name: str) -> None:
+    if name == gpt2.NAME:
+        _refuse(f"prepare {name}", "tokenizer")
+    if name != STORY_GRAMMAR:
+        _refuse(f"prepare {name}", "stories")
     print(
         data.prepare(name, _DIR.value, source=_FROM.value, tokenizer=_TOKENIZER.value, n_stories=_STORIES.value),
     )
 
 
 def _list(directory: Path) -> None:
+    _refuse("list", "from", "tokenizer", "stories")
     found = datasets.prepared(directory)
     if not found:
         print(f"no dataset is prepared in {directory}; story_grammar prepares itself at its first use.")

@@ -14,8 +14,8 @@ from actlab.data.tokenizer import Specials
 from actlab.errors import UserError
 
 VALIDATION_SEED = 2**64 - 1  # of drawn validation tokens: no run has it
-# One permutation for each lane's seed; at 5 million windows one takes 40 MB.
-KEPT_PERMUTATIONS = 16
+# One permutation for each lane's seed, two where a batch straddles epochs; at 5 million windows one takes 20 MB.
+KEPT_PERMUTATIONS = 64
 _COUNTED = 2**24  # tokens counted at once
 
 
@@ -215,9 +215,9 @@ def _windows(first: int, count: int, n_windows: int, seed: int) -> Int64[np.ndar
 
 
 @functools.lru_cache(KEPT_PERMUTATIONS)
-def _permutation(seed: int, epoch: int, n: int) -> Int64[np.ndarray, "n"]:
+def _permutation(seed: int, epoch: int, n: int) -> UInt[np.ndarray, "n"]:
     # A tuple of Python integers would pass through float64 and confuse seeds above 2**53.
     key = np.array([seed, epoch], np.uint64)
-    permutation = np.random.Generator(np.random.Philox(key=key)).permutation(n)
+    permutation = np.random.Generator(np.random.Philox(key=key)).permutation(n).astype(np.min_scalar_type(n))
     permutation.setflags(write=False)
     return permutation

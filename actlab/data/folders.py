@@ -46,11 +46,14 @@ def damaged(path: Path, reason: str) -> UserError:
 
 @contextlib.contextmanager
 def writing(directory: Path) -> Iterator[None]:
-    """Tells a full or unwritable disk as a UserError that names the data directory."""
+    """Tells a full or unwritable disk as a UserError that names the data directory, and a file elsewhere by its own."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
+        place = error.filename
+        if isinstance(place, str) and not Path(place).absolute().is_relative_to(directory.absolute()):
+            raise UserError(f"{place} cannot be used ({reason}): mend that and run the command again.") from error
         raise UserError(
             f"data.dir={str(directory)!r} cannot be written ({reason}): make it writable or name another folder."
         ) from error

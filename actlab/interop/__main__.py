@@ -27,6 +27,8 @@ def main(arguments: list[str]) -> None:
     command.refuse(arguments)
     if bool(_TO.value) == bool(_FROM.value):
         raise UserError("give --to=DIR with --workdir=RUN to write, or --from=DIR to read.")
+    if _FROM.value and (_WORKDIR.value or _RUN.value):
+        raise UserError("--from stands alone: leave --workdir and --run out, or give --to=DIR in its place.")
     registering.run(_ACTIVATIONS.value)
     if _FROM.value:
         _show(pathlib.Path(_FROM.value))

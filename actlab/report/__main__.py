@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> None:
         raise UserError("no folder is given: name a workdir, python -m actlab.report runs/NAME.")
     # What can be known is told before any work.
     out = command.target(_OUT.name)
-    folder = None if _FIGURES.value is None else _folder(_FIGURES.value)
+    folder = None if _FIGURES.value is None else command.folder("figures")
 
     try:
         from actlab.report import report, static
@@ -44,14 +44,6 @@ def main(arguments: list[str]) -> None:
     print(out)
     for path in static.draw(study, folder, _QUESTION.value) if folder else ():
         print(path)
-
-
-def _folder(name: str) -> pathlib.Path:
-    try:
-        pathlib.Path(name).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--figures={name} cannot be a folder ({error.strerror}): name another place.") from error
-    return pathlib.Path(name)
 
 
 if __name__ == "__main__":

@@ -53,10 +53,7 @@ def _ended(runs: Sequence[Run]) -> list[Run]:
 def _curve(study: Study, filters: scales.Filters, rows: Sequence[Sequence[str | int | float | None]]) -> Figure:
     plain = alt.Chart(scales.DATA).transform_filter(filters.expression)
     ticks = alt.Axis(values=list(study.rates), format="~g", labelOverlap=True)
-    lowest, highest = study.rates[0], study.rates[-1]
-    ends = [lowest, highest] if highest > lowest else [lowest / 2, highest * 2]
-    across = alt.Scale(type="log", nice=False, padding=12, domain=ends)
-    x = alt.X("rate:Q", scale=across, title="learning rate", axis=ticks)
+    x = alt.X("rate:Q", scale=_across(study.rates), title="learning rate", axis=ticks)
     tops = json.dumps({condition: _highest(rows, condition) for condition in study.conditions})
     scale = alt.Scale(zero=False, nice=False, padding=8, domainMax=alt.ExprRef(f"min(top, ({tops})[condition])"))
     y = alt.Y("loss:Q", scale=scale, title=f"validation loss, {study.unit}")
@@ -86,6 +83,15 @@ def _curve(study: Study, filters: scales.Filters, rows: Sequence[Sequence[str | 
     )
     spec = scales.spec(chart, filters.params)
     return Figure("rates-figure", spec, {"points": Rows(COLUMNS, rows)}, f"Lines. Mean loss: {said}.", caption)
+
+
+def _across(rates: Sequence[float]) -> alt.Scale:
+    lowest, highest = rates[0], rates[-1]
+    if lowest == 0:  # which has no logarithm
+        step = scales.least_positive(rates)
+        return alt.Scale(type="symlog", constant=step / 10, nice=False, padding=12, domain=[0, highest or step])
+    ends = [lowest, highest] if highest > lowest else [lowest / 2, highest * 2]
+    return alt.Scale(type="log", nice=False, padding=12, domain=ends)
 
 
 def _highest(rows: Sequence[Sequence[str | int | float | None]], condition: str) -> float:

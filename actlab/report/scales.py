@@ -102,6 +102,11 @@ def rate(value: float) -> str:
     return f"{value:g}"
 
 
+def least_positive(rates: Sequence[float]) -> float:
+    """The least learning rate above 0, beside which 0 is drawn; 1 where there is none."""
+    return min((rate for rate in rates if rate > 0), default=1.0)
+
+
 def number(value: int | float | None, form: str = "", link: str = "", words: str = "") -> Cell:
     """A cell of a number, of nats where `form` is no more than a sign."""
     if value is None:

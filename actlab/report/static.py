@@ -123,7 +123,11 @@ def _loss_by_rate(study: Study, rows: Sequence[Row]) -> Figure:
             points = [(row[2], row[3]) for row in runs if row[9] == status]
             if points:
                 axes.plot(*zip(*points, strict=True), marker, color=scales.style(name).colour, ms=4, alpha=0.6)
-    axes.set(xscale="log", xlabel="learning rate", ylabel=f"validation loss, {study.unit}")
+    if study.rates[0] == 0:  # which has no logarithm
+        axes.set_xscale("symlog", linthresh=scales.least_positive(study.rates))
+    else:
+        axes.set_xscale("log")
+    axes.set(xlabel="learning rate", ylabel=f"validation loss, {study.unit}")
     axes.set_xticks(study.rates, list(map(scales.rate, study.rates)))
     axes.xaxis.set_minor_formatter(NullFormatter())
     if among > _INSIDE:

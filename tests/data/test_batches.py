@@ -197,3 +197,13 @@ def test_labelled_rows_keep_the_end_of_what_is_too_long_and_carry_the_label():
     size = {"context": 5, "batch_size": 2, "seed": 4}
     epoch = np.concatenate([batches.train_labelled(split, labels, specials, **size, step=step) for step in range(2)])
     assert sorted(epoch[:2].tolist()) == sorted(rows.tolist()) == sorted(epoch[2:].tolist())
+
+
+def test_a_permutation_is_drawn_once_for_each_of_many_seeds(monkeypatch):
+    tokens, drawn = np.arange(5000, dtype=np.uint16), []
+    generator = np.random.Generator
+    monkeypatch.setattr(np.random, "Generator", lambda bits: drawn.append(1) or generator(bits))
+    for step in range(3):
+        for seed in range(40):
+            batches.train_batch(tokens, context=7, batch_size=4, seed=seed, step=step)
+    assert len(drawn) == 40

@@ -67,6 +67,9 @@ def test_prepare_list_and_prepare_again(tmp_path, write_texts):
         (["prepare", "x", "--form=y"], "form"),
         (["prepare", "story_grammar", "--tokenizer=bpe:3"], "data.tokenizer='bpe:3'"),
         (["prepare", "story_grammar", "--tokenizer=gpt2"], "prepare gpt2"),
+        (["prepare", "gpt2", "--tokenizer=bytes"], "--tokenizer=bytes is of no use to prepare gpt2"),
+        (["prepare", "tiny_stories", "--stories=9"], "--stories=9 is of no use to prepare tiny_stories"),
+        (["list", "--from=x"], "--from=x is of no use to list"),
     ],
 )
 def test_wrong_commands_end_in_one_sentence(tmp_path, arguments, message):
@@ -150,3 +153,11 @@ def test_the_real_excerpt_goes_all_the_way(tmp_path, tokenizer, train_tokens):
     first = opened.validation.tokens[1 : opened.validation.starts[1] - 1]
     assert opened.tokenizer.decode(first).startswith("Once upon a time, in a small town, there lived")
     assert os.listdir(tmp_path / "tiny_stories" / "tokens") == [tokenizer.replace(":", "-")]
+
+
+@pytest.mark.parametrize(
+    ("place", "words"), [("out/x", "data.dir=.*cannot be written"), ("else", "else cannot be used")]
+)
+def test_a_file_that_fails_is_told_by_its_own_place(tmp_path, place, words):
+    with pytest.raises(UserError, match=words), folders.locked(tmp_path / "out", "x", show=False):
+        (tmp_path / place).read_text()

@@ -105,6 +105,8 @@ def test_the_vocabulary_of_word_pieces_goes_along(workdir, tmp_path):
         ([], "--from=DIR"),
         (["--to=x", "--from=y"], "--from=DIR"),
         (["--to=x"], "--workdir is missing"),
+        (["--from=x", "--workdir=y"], "--from stands alone"),
+        (["--from=x", "--run=y"], "--from stands alone"),
         (["--from=nowhere"], "nowhere has no readable config.json"),
     ],
 )

@@ -94,7 +94,8 @@ _NAMED = ("model.activation", "optimizer.learning_rate")
 
 def _series(run: sweep.Run, length: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(run.config.seed)
-    off = 0.05 * math.log10(run.config.optimizer.learning_rate / 1e-3) ** 2
+    rate = run.config.optimizer.learning_rate
+    off = 0.05 * math.log10(rate / 1e-3) ** 2 if rate else 1.0
     final = 1.5 + EFFECTS.get(run.config.model.activation, 0.0) + off + 0.01 * rng.standard_normal()
     steps = np.arange(1, length + 1)
     losses = final + (INITIAL - final) * np.exp(-steps / (0.1 * run.config.train.n_steps))

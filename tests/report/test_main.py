@@ -36,6 +36,7 @@ def test_it_writes_a_page_and_figures(workdirs, six, tmp_path):
         (("s", "--out=empty"), "--out=empty is a folder"),
         (("s", "--out=s/results.csv/page.html"), "--out=s/results.csv/page.html is in a folder that does not exist"),
         (("s", "--figures=s/results.csv"), "--figures=s/results.csv cannot be a folder"),
+        (("s", "--figures="), "--figures is empty: name a folder"),
     ],
 )
 def test_what_cannot_be_is_one_sentence_and_exit_code_2(workdirs, six, tmp_path, words, answer):

@@ -113,3 +113,16 @@ def test_a_study_folder_draws_what_it_has(workdirs, six, tmp_path):
     study = read([workdirs.copied(six, tmp_path / "s", "results.csv")])
     paths = static.draw(study, tmp_path)
     assert {path.stem for path in paths} == {"ranking", "loss_by_learning_rate"}
+
+
+def test_a_learning_rate_of_0_has_a_place_left_of_the_others(workdirs, tmp_path):
+    for all_rates in ((0.0,), (0.0, 1e-3, 1e-2)):
+        axes = {"model.activation": ("relu", "gelu"), "optimizer.learning_rate": all_rates, "seed": (1, 2)}
+        study = read([workdirs.write(tmp_path / f"{len(all_rates)}", workdirs.config_of(axes))])
+        figure = static._loss_by_rate(study, rates.points(study))
+        figure.draw_without_rendering()
+        (panel,) = figure.axes
+        places = panel.transData.transform([(rate, 1.0) for rate in all_rates])[:, 0]
+        assert np.all(np.isfinite(places)) and np.all(np.diff(places) > 0)
+        scale = rates._across(study.rates).to_dict()
+        assert scale["type"] == "symlog" and scale["domain"][0] == 0 < scale["constant"] < scale["domain"][1]
