@@ -3,6 +3,7 @@
 python -m actlab.validate --runs=runs/seed_study-1a2b3c4d
 """
 
+import itertools
 import pathlib
 
 from absl import flags
@@ -28,8 +29,9 @@ def main(arguments: list[str]) -> int:
     from actlab.studies import table, validity
 
     paths = [pathlib.Path(path) for path in _RUNS.value] or sorted(pathlib.Path("experiments").glob("*/results.csv"))
-    results = [result for path in paths for result in table.read([path])]
-    noise = validity.noise_of(results)
+    tables = [table.read([path]) for path in paths]
+    results = list(itertools.chain(*tables))
+    noise = validity.noise_of(*tables)
     console = Console(highlight=False, soft_wrap=True)
     console = console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=_WIDTH)
     console.print(

@@ -56,7 +56,13 @@ def main(arguments: list[str]) -> None:
         asked = _QUESTION.value or (study.questions if study else ())
         questions = [comparison.parse_question(text, names) for text in asked]
         baseline = _BASELINE.value or (study.baseline if study else None)
-        compared = comparison.compare(results, questions, _MARGIN.value, baseline)
+        try:
+            compared = comparison.compare(results, questions, _MARGIN.value, baseline)
+        except UserError as error:
+            if _BASELINE.value or baseline is None:
+                raise
+            compared = comparison.compare(results, questions, _MARGIN.value)
+            _console().print(f"warning     no Dunnett's test against {baseline} yet: {error}")
         decisions = deciding.decide(study.claims, results, _MARGIN.value) if study else None
         agreements = deciding.agreements(study.orders, compared) if study else []
         if study:

@@ -48,15 +48,15 @@ class Check:
     holds: bool
 
 
-def measure(results: Iterable[Result]) -> Noise | None:
-    """The noise of runs, by analysis of variance of activations times seeds, pooled over rates and conditions.
+def measure(*tables: Iterable[Result]) -> Noise | None:
+    """The noise of runs, by analysis of variance of activations times seeds, pooled over rates, conditions and tables.
 
     Places where a run diverged or a seed is missing are left out; None where no place is left.
     """
     places: dict[object, dict[str, dict[int, float]]] = collections.defaultdict(dict)
-    for result in results:
+    for number, result in ((number, result) for number, table in enumerate(tables) for result in table):
         if result.done:
-            place = (result.data, result.tokenizer, result.axes, result.learning_rate)
+            place = (number, result.data, result.tokenizer, result.axes, result.learning_rate)
             loss = result.loss if result.learned else math.nan
             places[place].setdefault(result.activation, {})[result.seed] = loss
     blocks = [block for arms in places.values() if (block := _block(arms)) is not None]
@@ -84,9 +84,9 @@ def _components(block: np.ndarray) -> tuple[float, float]:
     return (between - residual) / n_arms, residual
 
 
-def noise_of(results: Iterable[Result]) -> Noise:
+def noise_of(*tables: Iterable[Result]) -> Noise:
     """The measured noise, or a stated one where none can be measured."""
-    measured = measure(results)
+    measured = measure(*tables)
     return measured if measured and measured.residual else STATED
 
 

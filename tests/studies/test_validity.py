@@ -86,7 +86,7 @@ def test_noise_needs_two_activations_two_seeds_and_no_divergence(tables):
     ]
     for rows in (lone, one_seed, wild):
         assert measure(tables.read(rows)) is None
-    assert measure([]) is None and validity.noise_of([]) == STATED
+    assert measure([]) is None and measure() is None and validity.noise_of([]) == STATED
 
 
 def test_simulated_runs_have_the_noise_and_the_effect_that_were_asked_for():
@@ -166,3 +166,17 @@ def _dealt(runs, order, aliases):
 def _calls_a_difference(results, aliases):
     (one,) = compare(results, [Question(*aliases)])
     return one.main.pairs[0].own_best.verdict in (Verdict.SUPPORTED, Verdict.REFUTED)
+
+
+def test_tables_of_equal_places_are_pooled_not_mixed(tables):
+    rng = np.random.default_rng(0)
+
+    def table(sd, level):
+        rows = [
+            tables.row(name, 1e-3, k, level + rng.normal(scale=sd)) for name in ("gelu", "relu") for k in range(200)
+        ]
+        return tables.read(rows)
+
+    noise = measure(table(0.1, 1.0), table(0.3, 2.0))
+    assert noise.residual == pytest.approx(((0.1**2 + 0.3**2) / 2) ** 0.5, rel=0.1)
+    assert noise.source == "measured on 800 runs"

@@ -103,7 +103,7 @@ def _sensitivity(grid: Grid, question: Question) -> Effect:
     if not seeds:
         reason = _nothing(seeds)
     if len(rates) == 1:
-        reason = "one learning rate has no sensitivity"
+        return _over(grid, question, paired({}, {}, "one learning rate has no sensitivity"))
     return _over(grid, question, paired(*_both(question, lambda name: grid.sensitivities(name, rates, seeds)), reason))
 
 

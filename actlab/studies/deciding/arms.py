@@ -9,7 +9,7 @@ from typing import Any
 from actlab.errors import UserError
 from actlab.protocol import LOSS, SENSITIVITY, Arm, Contrast
 from actlab.studies.comparison.grid import Grid, Score
-from actlab.studies.table import Result
+from actlab.studies.table import Result, as_cell
 
 Place = tuple[tuple[str, str], ...]
 _OTHER_SCALE = 0.05  # as comparison.conditions has it
@@ -87,7 +87,7 @@ class Arms:
         blank = [seed for seed in seeds if not grid.learned(name, rates, [seed])]
         reason = f"{arm} with seed {blank[0]} learned at no rate, where a sensitivity says nothing" if blank else ""
         if len(rates) == 1:
-            reason = "one learning rate has no sensitivity"
+            return Worth({}, {}, runs, "one learning rate has no sensitivity")
         values = {seed: self._scaled(x) for seed, x in grid.sensitivities(name, rates, seeds).items()}
         return Worth(values, values, runs, reason)
 
@@ -155,7 +155,7 @@ def _lies_at(arm: Arm, run: Result) -> bool:
 
 
 def _same(text: str, value: Any) -> bool:
-    return text == str(value) or (_number(text) == _number(str(value)))
+    return text == as_cell(value) or (_number(text) == _number(str(value)))
 
 
 def _number(text: str) -> float:

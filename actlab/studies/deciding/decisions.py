@@ -1,8 +1,8 @@
 """Decisions: the word on a claim, from its contrasts at every place of the axes that they leave open.
 
 A claim says all of its contrasts at every place. It is supported if every one is, refuted if any one is, equivalent if
-all are, undecided else; one shown equivalent among others refutes it. Holm's family is all tests of the claim. A test
-decides nothing while runs of it are not trained.
+all are, undecided else. Holm's family is all tests of the claim. A test decides nothing while runs of it are not
+trained.
 """
 
 import dataclasses
@@ -93,10 +93,11 @@ class Decision:
     def deciding(self) -> Ruling:
         """Of a refuted claim the clearest refutation, else the weakest ruling of the claim's word."""
         if self.verdict == Verdict.REFUTED:
-            against = [one for one in self.rulings if one.verdict == Verdict.REFUTED]
-            against = against or [one for one in self.rulings if one.verdict == Verdict.EQUIVALENT]
-            return min(against, key=_p)
-        return max((one for one in self.rulings if one.verdict == self.verdict), key=_p)
+            return min((one for one in self.rulings if one.verdict == Verdict.REFUTED), key=_p)
+        # What is shown equal at some places and lower at others is undecided by what is shown equal.
+        words = (self.verdict, Verdict.EQUIVALENT)
+        open_rulings = next(found for word in words if (found := [one for one in self.rulings if one.verdict == word]))
+        return max(open_rulings, key=_p)
 
     def as_dict(self) -> dict[str, Any]:
         """{"verdict", "evidence"}, for JSON."""
@@ -175,14 +176,12 @@ def _rule_level(test: Test, judgement: Judgement, margin: float) -> Ruling:
     ruled = functools.partial(Ruling, test, family=judgement.family)
     if test.contrast.of not in (LOSS, SENSITIVITY):
         return ruled(verdict=Verdict.UNDECIDED, p=None, reason="only of losses is it said what is equal")
-    effect = judgement.effect
-    if judgement.p is None or judgement.p_equivalence is None or effect.interval is None:
+    if judgement.p_equivalence is None:
         return ruled(verdict=Verdict.UNDECIDED, p=None, reason=judgement.reason)
     if judgement.p_equivalence <= ALPHA:
         return ruled(verdict=Verdict.SUPPORTED, p=judgement.p_equivalence, reason="")
-    beyond = effect.interval.low > margin or effect.interval.high < -margin
-    if beyond and judgement.p <= ALPHA:
-        return ruled(verdict=Verdict.REFUTED, p=judgement.p, reason="")
+    if judgement.p_beyond is not None and judgement.p_beyond <= ALPHA:
+        return ruled(verdict=Verdict.REFUTED, p=judgement.p_beyond, reason="")
     reason = f"neither equality within {margin:g} is shown nor a difference beyond it"
     return ruled(verdict=Verdict.UNDECIDED, p=judgement.p_equivalence, reason=reason)
 
@@ -197,14 +196,10 @@ def _trend_agrees(test: Test, verdict: Verdict) -> bool:
 
 
 def _word(rulings: Sequence[Ruling]) -> Verdict:
-    verdicts = [one.verdict for one in rulings]
-    if len(set(verdicts)) == 1:
-        return verdicts[0]
-    # What is shown equal may be so everywhere, once all is trained.
-    known = not any(one.test.arms.n_open for one in rulings)
-    if Verdict.REFUTED in verdicts or (Verdict.EQUIVALENT in verdicts and known):
-        return Verdict.REFUTED
-    return Verdict.UNDECIDED
+    verdicts = {one.verdict for one in rulings}
+    if len(verdicts) == 1:
+        return verdicts.pop()
+    return Verdict.REFUTED if Verdict.REFUTED in verdicts else Verdict.UNDECIDED
 
 
 def _p(ruling: Ruling) -> float:

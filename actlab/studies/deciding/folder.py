@@ -23,7 +23,7 @@ from actlab.protocol import LOSS, SENSITIVITY, Claims, Contrast
 from actlab.studies import sweep
 from actlab.studies.deciding.orders import Orders
 from actlab.studies.survival import permanently_dead, revival_rate
-from actlab.studies.table import FINGERPRINT, WAITING
+from actlab.studies.table import DONE, FINGERPRINT, WAITING
 from actlab.training.records import Workdir
 from actlab.training.traces import read_censuses
 
@@ -83,9 +83,15 @@ def table_of(study: Study, folder: pathlib.Path) -> Iterator[pathlib.Path]:
     The latter replaces the study's own once all went well.
 
     Raises:
-        UserError: for a workdir that lacks a run which the study's own table has, done, on that data at that scale.
+        UserError: for a workdir that lacks a run which the study's own table has, done, on that data at that scale, or
+            that is to hold the verdicts too, where the study's table would take the place of its own.
     """
     if folder.resolve() == study.folder.resolve():
+        if (folder / "config.json").is_file():
+            raise UserError(
+                f"{folder} is a workdir, whose results.csv the study's would replace: name another folder for the "
+                f"verdicts, --verdicts={folder.parent}/judged/verdicts.json."
+            )
         yield study.folder / RESULTS
         return
     text = collect(folder, study)
@@ -116,10 +122,15 @@ def _require_kept(path: pathlib.Path, text: str, workdir: pathlib.Path) -> None:
 def _done(rows: Iterable[Mapping[str, str]]) -> list[tuple[str, ...]]:
     named = {"data_fingerprint": "data {}", "parameters": "{} parameters", "tokens": "{} tokens"}
     return [
-        (row["run"], *(words.format(row.get(name)) for name, words in named.items()))
+        (row["run"], *(words.format(row.get(name)) for name, words in named.items() if _is_fixed(name, row)))
         for row in rows
-        if row["status"] == "finished"
+        if row["status"] in DONE
     ]
+
+
+def _is_fixed(name: str, row: Mapping[str, str]) -> bool:
+    """Whether a run trained again has that number again: when one diverges, by a bit of a sum, nobody can say."""
+    return name != "tokens" or row["status"] == "finished"
 
 
 def collect(workdir: pathlib.Path, study: Study) -> str:

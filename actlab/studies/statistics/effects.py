@@ -114,6 +114,10 @@ class Effect:
             return None
         return max(significance.equivalence(values, margin) for values in self._choices())
 
+    def p_beyond(self, margin: float) -> float | None:
+        """Two-sided p of the t test that the mean lies no farther from 0 than `margin`, nats."""
+        return None if self.undecidable else self._largest(lambda values: significance.beyond(values, margin))
+
     def _choices(self) -> list[Values]:
         return [self.values, np.asarray(self.also, np.float64)] if self.also else [self.values]
 

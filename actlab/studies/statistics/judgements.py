@@ -25,7 +25,7 @@ class Verdict(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Judgement:
-    """An effect with its verdict; p and p_equivalence are adjusted by Holm over a family of `family` tests.
+    """An effect with its verdict; its p, of each kind, are adjusted by Holm over a family of `family` tests.
 
     `reason` says why a verdict is undecided, and "" otherwise.
     """
@@ -36,6 +36,7 @@ class Judgement:
     p_equivalence: float | None
     family: int
     reason: str
+    p_beyond: float | None = None  # of a difference larger than the margin
 
     def as_dict(self) -> dict[str, Any]:
         """Everything about it, for JSON."""
@@ -75,9 +76,12 @@ def judge(effects: Sequence[Effect], margin: float = MARGIN) -> list[Judgement]:
     differ = dict(zip(tested, holm([effects[index].p or 0.0 for index in tested]), strict=True))
     within = [effects[index].p_equivalence(margin) or 0.0 for index in tested]
     equal = dict(zip(tested, holm(within), strict=True))
-    return [
+    outside = [effects[index].p_beyond(margin) or 0.0 for index in tested]
+    beyond = dict(zip(tested, holm(outside), strict=True))
+    judged = [
         _judge(effect, differ.get(index), equal.get(index), len(tested), margin) for index, effect in enumerate(effects)
     ]
+    return [dataclasses.replace(one, p_beyond=beyond.get(index)) for index, one in enumerate(judged)]
 
 
 def _judge(effect: Effect, p: float | None, p_equivalence: float | None, family: int, margin: float) -> Judgement:

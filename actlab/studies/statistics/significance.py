@@ -82,6 +82,11 @@ def sign(values: Values) -> float:
     return float(stats.binomtest(positive, positive + negative).pvalue) if positive + negative else 1.0
 
 
+def beyond(values: Values, margin: float) -> float:
+    """Two-sided p of n > 1 values against a mean within `margin` of 0: twice the less of the tests at its two ends."""
+    return min(1.0, 2 * min(t_test(values, margin, "greater"), t_test(values, -margin, "less")))
+
+
 def equivalence(values: Values, margin: float) -> float:
     """p of TOST for |mean| < margin: the larger of two one-sided t tests; Schuirmann 1987.
 

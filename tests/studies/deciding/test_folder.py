@@ -226,3 +226,44 @@ def test_evidence_that_is_not_ours_is_refused(folders):
     (study / "verdicts.json").write_text(json.dumps({"claims": {"B07": {"verdict": "supported", "evidence": {}}}}))
     with pytest.raises(UserError, match="write it again"):
         claims.examine((claims.get("B07"),), study.parent)
+
+
+def test_a_study_in_training_is_asked_what_its_orders_and_baseline_allow(folders, run, tables):
+    workdir, study = folders
+    rows = [row for row in csv.DictReader((workdir / "results.csv").read_text().splitlines()) if row["seed"] == "0"]
+    tables.write(workdir / "results.csv", rows)
+    (study / "study.py").write_text(STUDY.replace('"gelu": 1.9', '"gelu": 2.0'))
+    out = run(workdir, verdicts=str(study / "verdicts.json"))
+    assert "no Dunnett's test against relu yet: " in out and "order " not in out
+    with pytest.raises(UserError, match="Dunnett's test needs two"):
+        run(workdir, verdicts=str(study / "verdicts.json"), baseline="relu")
+
+
+def test_a_workdir_in_a_studys_folder_is_no_table(folders, run):
+    workdir, study = folders
+    mine = workdir.rename(study / "mine")
+    (mine / "config.json").write_text(config_lib.to_json(Config()))
+    before = (mine / "results.csv").read_bytes()
+    with pytest.raises(UserError, match=f"mine is a workdir, .*--verdicts={study}/judged/verdicts.json"):
+        run(mine)
+    run(mine, verdicts=str(study / "judged/verdicts.json"))
+    assert (mine / "results.csv").read_bytes() == before
+    assert "data_fingerprint" in (study / "judged/results.csv").read_text()
+
+
+def test_a_diverged_run_is_one_that_a_table_has(folders, run):
+    workdir, study = folders
+    rows = list(csv.DictReader((workdir / "results.csv").read_text().splitlines()))
+
+    def collect(kept):
+        with (workdir / "results.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(kept)
+        run(workdir, verdicts=str(study / "verdicts.json"))
+
+    blown = {**rows[-1], "status": "diverged", "final_loss": "nan", "steps": "40", "tokens": "2560"}
+    collect([*rows[:-1], blown])
+    collect([*rows[:-1], {**blown, "steps": "41", "tokens": "2624"}])
+    with pytest.raises(UserError, match=f"lacks 1, the first {rows[-1]['run']} "):
+        collect(rows[:-1])

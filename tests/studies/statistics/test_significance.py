@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from actlab.errors import UserError
-from actlab.studies.statistics import dunnett, equivalence, holm, permutation, sign, t_test, two_sample
+from actlab.studies.statistics import dunnett, equivalence, holm, permutation, sign, significance, t_test, two_sample
 
 
 def array(*values):
@@ -130,3 +130,11 @@ def test_dunnett_on_his_blood_counts():
 def test_what_dunnett_cannot_compare(arms, words):
     with pytest.raises(UserError, match=words):
         dunnett(arms, "relu")
+
+
+def test_beyond_is_the_test_at_the_nearer_end_of_the_margin():
+    values = np.array([0.012, 0.009, 0.011, 0.008])
+    assert significance.beyond(values, 0.005) == pytest.approx(2 * significance.t_test(values, 0.005, "greater"))
+    assert significance.beyond(-values, 0.005) == pytest.approx(significance.beyond(values, 0.005))
+    assert significance.beyond(values, 0.01) == significance.beyond(values, 0.02) == 1
+    assert significance.beyond(values, 1e-15) == pytest.approx(significance.t_test(values))
