@@ -54,7 +54,8 @@ Row = Mapping[str, str]
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """A run as results.csv tells it. Losses in its objective's unit, `seconds` of its program with all its `lanes`.
+    """A run as results.csv tells it. Losses in its objective's unit, `seconds` of its program with all its `lanes`,
+    evaluations and compilation in them, `tokens_per_second` the median of training alone over all lanes.
 
     One that is waiting, since its study is not trained to the end, has its place and no numbers.
 
@@ -76,6 +77,7 @@ class Result:
     parameters: int
     flops_per_token: float
     seconds: float | None = None
+    tokens_per_second: float | None = None
     objective: str = "next_token"
     lanes: int = 1
     best_loss: float | None = None
@@ -97,7 +99,10 @@ class Result:
 
     @property
     def loss(self) -> float:
-        """min(final, initial) loss: what a run counts with; a diverged one counts with the loss at initialisation."""
+        """min(final, initial) loss: what a run counts with; a diverged one counts with the loss at initialisation.
+
+        `read` gives one that was not finite even there the mean of those of its seed.
+        """
         return self.final_loss if self.learned else self.initial_loss
 
 
@@ -117,7 +122,25 @@ def read(paths: Sequence[pathlib.Path]) -> list[Result]:
     configs = [source for source in sources if source.config]
     for other in configs[1:]:
         _require_alike(configs[0], other, axes)
-    return [result for source in sources for result in source.results(axes)]
+    results = [result for source in sources for result in source.results(axes)]
+    return [_with_initial_loss(result, results) for result in results]
+
+
+def _with_initial_loss(run: Result, results: Sequence[Result]) -> Result:
+    """A run that was not finite at its first evaluation counts with what those of its seed beside it began with."""
+    if not run.done or math.isfinite(run.initial_loss):
+        return run
+    beside = [
+        one
+        for one in results
+        if one.done
+        and math.isfinite(one.initial_loss)
+        and (one.data, one.tokenizer, one.axes) == (run.data, run.tokenizer, run.axes)
+    ]
+    known = [one.initial_loss for one in beside if one.seed == run.seed] or [one.initial_loss for one in beside]
+    if not known:
+        raise UserError(f"{run.run} was not finite when it began, nor was a run beside it: leave {run.activation} out.")
+    return dataclasses.replace(run, initial_loss=math.fsum(known) / len(known))
 
 
 class _Source:
@@ -157,8 +180,13 @@ class _Source:
         if axis in row:
             return row[axis]
         if self.config and axis != "weight_decay":
-            return str(config_lib.flat(self.config)[axis])
+            return as_cell(config_lib.flat(self.config)[axis])
         raise UserError(f"{self.path} has no column {axis}, which another table has: compare tables of equal columns.")
+
+
+def as_cell(value: object) -> str:
+    """A field's value as results.csv has it."""
+    return "" if value is None else str(value)
 
 
 def _rows(path: pathlib.Path) -> list[dict[str, str]]:
@@ -194,13 +222,14 @@ def _result(row: Row, where: str, axes: tuple[tuple[str, str], ...], curve: tupl
         **{name: cells.text(name) for name in ("run", "activation", "data", "tokenizer", "status")},
         learning_rate=cells.number("learning_rate"),
         seed=cells.whole("seed"),
-        initial_loss=cells.number("initial_loss", finite=row["status"] != WAITING),
+        initial_loss=cells.number("initial_loss", finite=row["status"] not in (WAITING, "diverged")),
         final_loss=cells.number("final_loss", finite=False),
         steps=cells.whole("steps"),
         tokens=cells.whole("tokens"),
         parameters=cells.whole("parameters"),
         flops_per_token=cells.number("flops_per_token"),
         seconds=cells.optional("seconds"),
+        tokens_per_second=cells.optional("tokens_per_second"),
         objective=row.get("objective") or "next_token",  # tables written before there was another lack it
         lanes=cells.whole("lanes") if row.get("lanes") else 1,
         best_loss=cells.optional("best_loss"),

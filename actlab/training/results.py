@@ -1,6 +1,7 @@
 """The result of a run: the row of results.csv that its metrics amount to."""
 
 import math
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ def result_row(
     config: Config, name: str, metrics: Sequence[Row], steps_taken: Steps, costs: Costs, floor: float | None, step: int
 ) -> Row:
     """Axes, losses in nats per token, status (finished, diverged or stopped), cost and probes of a run at `step`.
+
+    `seconds` is all of the program's time, `tokens_per_second` the median speed of its lanes together while they train.
 
     Probes are means over layers at the last one there was, NaN where there was none.
     """
@@ -41,12 +44,18 @@ def result_row(
         "steps": steps,
         "tokens": steps * config.data.batch_size * config.model.context,
         "seconds": mine[-1]["seconds"],
+        "tokens_per_second": _speed(mine),
         "parameters": costs.parameters,
         "non_embedding_parameters": costs.non_embedding,
         "flops_per_token": costs.flops_per_token,
         **{column: _last(mine, column) for column in COLUMNS},
         **gradients.summary(*steps_taken),
     }
+
+
+def _speed(rows: Sequence[Row]) -> float:
+    speeds = [row["tokens_per_second"] for row in rows if "tokens_per_second" in row]
+    return statistics.median(speeds) if speeds else math.nan
 
 
 def _last(rows: Sequence[Row], column: str) -> Any:

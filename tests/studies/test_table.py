@@ -54,7 +54,8 @@ def test_a_run_counts_with_the_lower_of_final_and_initial_loss_a_diverged_one_wi
         ),
         ({"final_loss": "inf"}, "final_loss=inf of a finished run"),
         ({"final_loss": "low"}, "final_loss='low' is no number"),
-        ({"initial_loss": "nan", "status": "diverged"}, "initial_loss='nan' is no finite number"),
+        ({"initial_loss": "nan", "final_loss": 1.0}, "initial_loss='nan' is no finite number"),
+        ({"initial_loss": "nan", "status": "diverged"}, "was not finite when it began, nor was a run beside it"),
         ({"learning_rate": "nan"}, "learning_rate='nan'"),
         ({"status": "done"}, "status='done' is none of finished, diverged, stopped"),
         ({"lanes": 0}, "lanes=0"),
@@ -159,3 +160,17 @@ def test_workdirs_that_differ_in_what_is_not_compared_are_refused(tables, tmp_pa
 def test_losses_are_never_nan(tables):
     rows = [tables.row("gelu", 1e-3, seed, math.nan, status="diverged", best_loss=math.nan) for seed in (1, 2)]
     assert all(math.isfinite(result.loss) and result.best_loss is None for result in tables.read(rows))
+
+
+def test_a_run_that_began_without_a_finite_loss_counts_with_what_its_seed_began_with(tables):
+    rows = [tables.row("gelu", 1e-3, seed, 1.5, initial_loss=7.0 + seed) for seed in (1, 2)]
+    nan = {"initial_loss": "nan", "final_loss": "nan", "status": "diverged"}
+    rows += [tables.row("log", 1e-3, seed, 0.0, **nan) for seed in (2, 3)]
+    *_, second, third = tables.read(rows)
+    assert (second.loss, second.learned, third.loss) == (9.0, False, 8.5)
+
+
+def test_an_open_field_is_an_empty_cell_wherever_it_comes_from(tables, tmp_path):
+    swept = workdir(tables, tmp_path / "a", [tables.row("gelu", 1e-3, 1, 1.5, **{"model.d_hidden": ""})])
+    alone = workdir(tables, tmp_path / "b", [tables.row("gelu", 1e-3, 2, 1.5)])
+    assert {dict(result.axes)["model.d_hidden"] for result in table.read([swept, alone])} == {""}

@@ -24,7 +24,10 @@ def test_a_finished_run(tiny):
     row = result_row(tiny, "a", [*ROWS, validation(12, 2.5)], STEPS, COSTS, 1.5, step=12)
     assert (row["status"], row["steps"], row["tokens"]) == ("finished", 12, 12 * 4 * 8)
     assert (row["initial_loss"], row["final_loss"], row["best_loss"], row["best_step"]) == (5.0, 2.5, 2.0, 4)
-    assert (row["floor"], row["seconds"], row["parameters"]) == (1.5, 6.0, 10)
+    assert (row["floor"], row["seconds"], row["parameters"]) == (1.5, 6.0, 10) and math.isnan(row["tokens_per_second"])
+    steps = [{**validation(step, 3.0), "split": "train", "tokens_per_second": 10.0 * step} for step in (1, 4, 5)]
+    timed = result_row(tiny, "a", [*ROWS, *steps, validation(12, 2.5)], STEPS, COSTS, 1.5, step=12)
+    assert timed["tokens_per_second"] == 40.0
     assert (row["activation"], row["seed"], row["learning_rate"]) == ("gelu", 1337, 1e-3)
 
 

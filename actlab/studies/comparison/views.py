@@ -69,10 +69,19 @@ def _flops(runs: Sequence[Result]) -> float:
 
 def _seconds(runs: Sequence[Result]) -> float:
     """Seconds of a step of one lane, the median over runs: a lane's share of its program."""
-    timed = [run.seconds / run.lanes / run.steps for run in runs if run.seconds and run.steps]
+    timed = [seconds for run in runs if (seconds := _step_seconds(run))]
     if len(timed) < len(runs):
         raise _Missing(f"{len(runs) - len(timed)} runs of {runs[0].activation} have no seconds")
     return statistics.median(timed)
+
+
+def _step_seconds(run: Result) -> float | None:
+    if not run.steps:
+        return None
+    if run.tokens_per_second:
+        return run.tokens / run.steps / run.tokens_per_second
+    # Tables from before there was a speed: all of the session's time, compiling in it.
+    return run.seconds / run.lanes / run.steps if run.seconds else None
 
 
 def _budget(costs: Mapping[str, float], steps: Mapping[str, float]) -> tuple[float | None, dict[str, float]]:

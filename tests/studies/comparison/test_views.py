@@ -93,3 +93,11 @@ def test_a_warning_where_the_winner_changes(tables):
     assert "the winner changes: gelu at equal parameters, relu at equal seconds" in comparison.warnings
     (comparison,) = compare(results(tables, seconds=8.001))
     assert not any("winner" in warning for warning in comparison.warnings)
+
+
+def test_a_speed_goes_before_the_time_of_a_session_that_compiled_too(tables):
+    # 64 tokens a step: at 3,200 tokens/s fifty steps a second.
+    timed = results(tables, seconds=800.0, tokens_per_second=1600.0)
+    timed = [dataclasses.replace(run, tokens_per_second=run.tokens_per_second or 3200.0) for run in timed]
+    view = seen(timed)["seconds"]
+    assert view.budget == pytest.approx(2.0) and view.steps == {"gelu": pytest.approx(50), "relu": 100.0}
