@@ -185,8 +185,9 @@ def _can_become(config: Config, path: str, value: Any) -> bool:
         return config.data.name == "auto"
     if path == "model.vocab_size":
         return config.model.vocab_size is None
-    fits = bool(config.finetune.from_checkpoint) or value == 4 * config.model.d_model
-    return path == "model.d_ff" and config.model.d_ff is None and fits
+    if path in ("model.d_ff", "model.d_hidden") and config.finetune.from_checkpoint:
+        return _get(config, path) is None
+    return path == "model.d_ff" and config.model.d_ff is None and value == 4 * config.model.d_model
 
 
 def _get(config: Any, path: str) -> Any:

@@ -20,7 +20,7 @@ from actlab import config as config_lib
 from actlab.config import Config
 from actlab.errors import UserError
 
-_JSON = re.compile(r"(.*\.json)(?::(.*))?")
+_JSON = re.compile(r"(.*?\.json)(?::(.*))?")
 _OVERRIDE = re.compile(r"(?P<dashes>--?(?:no)?config\.)(?P<path>[^=]*)")
 
 
@@ -123,6 +123,12 @@ def _values(config: Any, path: str) -> dict[str, Any]:
         raise UserError(f"--config={path} cannot be read: give the path of a config file.") from error
     except AttributeError as error:
         raise UserError(f"--config={path}: get_config must return a ConfigDict, such as config.default().") from error
+
+
+def code(path: str) -> str:
+    """The part of a --config that is code: the config file, or what registers activations beside a config.json."""
+    match = _JSON.fullmatch(path)
+    return path if match is None else match[2] or ""
 
 
 def label(path: str) -> str:

@@ -48,7 +48,8 @@ def main(arguments: list[str]) -> int:
     local = name == "local"
     executor = launching.Local(_MAX_PARALLEL.value or 1) if local else launching.Slurm(_options(), _MAX_PARALLEL.value)
     workdir = pathlib.Path(_WORKDIR.value) if _WORKDIR.value else None
-    return launching.run(config, source, config_flag.label(source), workdir, executor, sys.argv)
+    code, label = config_flag.code(source), config_flag.label(source)
+    return launching.run(config, code, label, workdir, executor, sys.argv)
 
 
 def _executor_name() -> str:

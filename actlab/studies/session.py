@@ -1,5 +1,6 @@
 """A session: one call of the command on one workdir, from a config to the results of its runs."""
 
+import contextlib
 import dataclasses
 import itertools
 import math
@@ -57,6 +58,7 @@ def run(
         Workdir(workdir).check(config)
         if say_if_done(console, Workdir(workdir), len(runs)):
             return 0
+        _refuse_launched(workdir)
     check(runs)
     if len(runs) == 1:  # a sweep's plan sees to its own devices
         layout.mesh(runs[0].config.devices, 1, runs[0].config.data.batch_size)
@@ -72,6 +74,7 @@ def run(
     records.check(config)
     if say_if_done(console, records, len(runs)):
         return 0
+    _refuse_launched(path)
     manifest.require_same_data(records, tokens)
     plans = plan.make(settings) if len(runs) > 1 or dry_run else []
     if plans:
@@ -80,24 +83,32 @@ def run(
         return 0
     records.open(config)
     try:
-        lanes = [plan.lanes for plan in plans] or [(1,)]
-        manifest.begin(records, tokens, command, _deal(settings, lanes))
-        meet("the manifest is written")
-        return Session(settings, {run.name: run.axes for run in runs}, tokens, records, console).run()
+        with contextlib.closing(records):
+            lanes = [plan.lanes for plan in plans] or [(1,)]
+            manifest.begin(records, tokens, command, _deal(settings, lanes))
+            meet("the manifest is written")
+            return Session(settings, {run.name: run.axes for run in runs}, tokens, records, console).run()
     except OSError as error:
         raise UserError(
             f"--workdir={path} cannot be written any more ({error.strerror or error}): make room, then run the same "
             "command, which goes on from the last checkpoint."
         ) from error
-    finally:
-        records.close()
+
+
+def _refuse_launched(path: pathlib.Path) -> None:
+    if (path / "jobs").is_dir():
+        raise UserError(
+            f"--workdir={path} was begun by actlab.launch, whose jobs hold what is trained: go on with that command, "
+            "or take another workdir."
+        )
 
 
 def settle(config: Config, runs: Sequence[Run], tokens: TokenCache) -> tuple[Config, list[Setting]]:
     """The config with what all its runs resolve alike filled in, and the cohorts."""
     resolved = [dataclasses.replace(run, config=_resolved(run.config, tokens)) for run in runs]
     alike = {"data.name": tokens.name}
-    for path in ("model.vocab_size", "model.d_ff"):
+    open_fields = [path for path, value in config_lib.flat(config).items() if value is None]
+    for path in (path for path in open_fields if path.startswith("model.")):
         values = {config_lib.flat(run.config)[path] for run in resolved}
         if len(values) == 1 and not any(path in run.axes for run in runs):
             alike[path] = values.pop()

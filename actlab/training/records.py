@@ -65,9 +65,13 @@ class Workdir:
 
     def close(self) -> None:
         """Flushes metrics and lets other processes in."""
-        self._metrics.close()
-        self._traces.close()
-        self._lock.release()
+        try:
+            self._metrics.close()
+        finally:
+            try:
+                self._traces.close()
+            finally:
+                self._lock.release()
 
     def is_in_use(self) -> bool:
         """Whether a process holds the folder at this moment."""

@@ -81,8 +81,9 @@ class RowFile:
 
     def close(self) -> None:
         """Flushes the rows."""
-        if self._file:
-            self._file.close()
+        file, self._file = self._file, None
+        if file:
+            file.close()
 
 
 def _line(row: Row) -> str:

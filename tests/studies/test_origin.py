@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import actlab.data
+from actlab import config as config_lib
 from actlab import models
 from actlab.config import replace
 from actlab.data import sources, tokenizers
@@ -209,6 +210,17 @@ def test_a_hugging_face_directory_is_a_start_too(config, stories, tmp_path):
     positions = params["position_embedding"]["embedding"]
     np.testing.assert_array_equal(kept["position_embedding"]["embedding"], positions[:12])
     jax.tree.map(np.testing.assert_array_equal, kept["block_0"], params["block_0"])
+
+
+def test_what_a_run_leaves_open_is_recorded_as_its_origin_has_it(config, stories, tmp_path):
+    model = replace(config, **{"model.vocab_size": 2048, "model.d_hidden": 24}).model
+    huggingface.save(model, models.build(model).init(jax.random.key(3)), tmp_path / "hf")
+    start = {"finetune.from_checkpoint": str(tmp_path / "hf"), "model.d_ff": None, "sweep": {}}
+    tuned = replace(config, **start)
+    settled, _ = session.settle(tuned, session.sweep.expand(tuned), session.open_data([tuned]))
+    assert (settled.model.d_ff, settled.model.d_hidden) in ((24, None), (16, 24), (24, 24))
+    assert models.build(settled.model).spec.d_hidden == 24
+    assert config_lib.first_difference(tuned, settled) is None, "the same command goes on"
 
 
 def test_byte_pairs_of_a_hugging_face_directory_are_those_a_run_must_have(config, stories, tmp_path):

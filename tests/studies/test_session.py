@@ -1,6 +1,7 @@
 """A session on a sweep: results that do not depend on stops, on division into programs or on neighbours."""
 
 import csv
+import io
 import itertools
 import json
 import pathlib
@@ -14,7 +15,7 @@ from actlab.config import replace
 from actlab.errors import UserError
 from actlab.studies import plan, session, trained
 from actlab.training import cohort as cohorts
-from actlab.training import traces
+from actlab.training import rows, traces
 from actlab.training.records import TIME_FIELDS, Workdir
 
 
@@ -29,7 +30,7 @@ def metrics(workdir):
 
 def results(workdir):
     rows = csv.DictReader((workdir / "results.csv").read_text().splitlines())
-    return {row["run"]: {key: value for key, value in row.items() if key != "seconds"} for row in rows}
+    return {row["run"]: {key: value for key, value in row.items() if key not in TIME_FIELDS} for row in rows}
 
 
 @pytest.fixture(scope="module")
@@ -236,3 +237,30 @@ def test_the_default_folder_is_named_after_config_and_fingerprint(small_sweep, t
     assert session.run(config, "mine", None, ["test"]) == 0
     (folder,) = pathlib.Path("runs").iterdir()
     assert folder.name.startswith("mine-") and (folder / "results.csv").is_file()
+
+
+def test_a_workdir_of_a_launch_is_refused(small_sweep, tmp_path):
+    (tmp_path / "w" / "jobs").mkdir(parents=True)
+    with pytest.raises(UserError, match="was begun by actlab.launch, whose jobs hold what is trained"):
+        run(small_sweep, tmp_path / "w")
+    assert [path.name for path in (tmp_path / "w").iterdir()] == ["jobs"]
+
+
+def test_a_disk_that_is_full_to_the_end_is_one_sentence_and_lets_others_in(small_sweep, tmp_path, monkeypatch):
+    class Full(io.StringIO):
+        """A file that takes nothing, nor when it is closed."""
+
+        def flush(self):
+            raise OSError(28, "No space left on device")
+
+        close = flush
+
+    def append(self, _):
+        self._file.close()
+        self._file = Full()
+        self._file.flush()
+
+    monkeypatch.setattr(rows.RowFile, "append", append)
+    with pytest.raises(UserError, match="cannot be written any more .No space left on device.: make room"):
+        run(small_sweep, tmp_path / "w")
+    assert not Workdir(tmp_path / "w").is_in_use()

@@ -12,7 +12,7 @@ from actlab import activations, axes
 from actlab import config as config_lib
 from actlab.config import Config
 from actlab.files import write_atomically
-from actlab.studies import plan, sweep
+from actlab.studies import plan, sweep, trained
 from actlab.training import manifest
 from actlab.training.records import Row, Workdir
 from actlab.training.setting import Setting
@@ -24,7 +24,7 @@ TAIL = 1 << 17  # bytes at the end of a file in which its last line lies; a prob
 class Job:
     """A cohort's job. In `root` lie its config N.json, its workdir N/ and what it prints, N.log.
 
-    `source` is the flag --config that the sweep came from.
+    `source` is the part of the flag --config that the sweep came from which is code.
     """
 
     number: int
@@ -56,7 +56,7 @@ class Job:
 
     def command(self) -> list[str]:
         """The words of its command, to be run in the folder of the launch."""
-        own = {run.config.model.activation for run in sweep.expand(self.config)}
+        own = {name for run in sweep.expand(self.config) for name in trained.activations_of(run.config).values()}
         code = "" if all(map(activations.is_built_in, own)) else f":{self.source}"
         flags = [f"--config={self.file}{code}", f"--workdir={self.workdir.path}"]
         return [sys.executable, "-m", "actlab.main", *flags]

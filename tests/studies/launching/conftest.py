@@ -20,7 +20,7 @@ def _outcome(workdir):
     metrics = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
     kept = Workdir(workdir).traces()
     return (
-        [{key: value for key, value in row.items() if key != "seconds"} for row in rows],
+        [{key: value for key, value in row.items() if key not in TIME_FIELDS} for row in rows],
         [{key: value for key, value in row.items() if key not in TIME_FIELDS} for row in metrics],
         {row["run"]: [part.tolist() for part in traces.read_steps(kept, row["run"])] for row in rows},
         (workdir / "config.json").read_text(),

@@ -63,6 +63,39 @@ def test_a_job_reads_its_frozen_config_and_code_only_where_an_activation_is_code
     assert command(tmp_path, "bent") == words
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model.head_activation": "bent"},
+        {"model.pooler_activation": "bent", "model.n_classes": 2},
+        {
+            "finetune.swap.from": "gelu",
+            "finetune.swap.to": "bent",
+            "finetune.swap.blocks": 1,
+            "finetune.from_checkpoint": "w",
+        },
+    ],
+)
+def test_code_is_named_wherever_the_activation_stands(tmp_path, changes):
+    activations.register(activations.Activation("bent", lambda x: 2 * x, "2x", "ours"))
+    config = replace(Config(), **{"model.kind": "encoder", **changes, "sweep": {"seed": (1, 2)}})
+    words = Job(3, "x", ("x",), config, tmp_path / "jobs", "mine.py").command()
+    assert words[3] == f"--config={tmp_path}/jobs/3.json:mine.py"
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("configs/x.py:small", "configs/x.py:small"),
+        ("runs/x.json", ""),
+        ("runs/x.json:configs/y.py", "configs/y.py"),
+        ("runs/x.json:configs/y.json.py", "configs/y.json.py"),
+    ],
+)
+def test_a_job_is_given_what_is_code_of_a_config(path, code):
+    assert config_flag.code(path) == code
+
+
 def test_before_it_starts_a_job_has_no_step_no_words_and_no_results(tmp_path):
     job = Job(0, "x", ("x",), Config(), tmp_path / "jobs", "")
     assert (job.step(), job.last_words(), job.results()) == (0, "nothing", None)
