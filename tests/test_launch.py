@@ -37,8 +37,8 @@ def called(monkeypatch, tmp_path):
 
 
 def test_flags_become_an_executor_and_a_workdir(called):
-    config, source, label, workdir, executor, command = called("--executor=local", "--workdir=w", "--max_parallel=3")
-    assert (config.seed, pathlib.Path(source).name, label, workdir) == (4, "mine.json", "mine", pathlib.Path("w"))
+    config, code, label, workdir, executor, command = called("--executor=local", "--workdir=w", "--max_parallel=3")
+    assert (config.seed, code, label, workdir) == (4, "", "mine", pathlib.Path("w"))
     assert isinstance(executor, launching.Local) and executor._max_parallel == 3
     assert command[0] == "actlab.launch"
 

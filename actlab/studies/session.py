@@ -67,7 +67,7 @@ def run(
     config, settings = settle(config, runs, tokens)
     announce.header(console, settings, tokens)
     if profile:
-        profiling.run(console, settings[0], profile)
+        profiling.run(console, settings[0].part(settings[0].names[: config.devices.max_lanes]), profile)
         return 0
     path = workdir or pathlib.Path("runs") / f"{label}-{config_lib.fingerprint(config)[:8]}"
     records = Workdir(path, writes=jax.process_index() == 0)

@@ -24,7 +24,7 @@ TAIL = 1 << 17  # bytes at the end of a file in which its last line lies; a prob
 class Job:
     """A cohort's job. In `root` lie its config N.json, its workdir N/ and what it prints, N.log.
 
-    `source` is the part of the flag --config that the sweep came from which is code.
+    `code` is the file that registers activations of one's own, empty where none does.
     """
 
     number: int
@@ -32,7 +32,7 @@ class Job:
     names: tuple[str, ...]
     config: Config
     root: pathlib.Path
-    source: str
+    code: str
 
     @property
     def file(self) -> pathlib.Path:
@@ -57,8 +57,8 @@ class Job:
     def command(self) -> list[str]:
         """The words of its command, to be run in the folder of the launch."""
         own = {name for run in sweep.expand(self.config) for name in trained.activations_of(run.config).values()}
-        code = "" if all(map(activations.is_built_in, own)) else f":{self.source}"
-        flags = [f"--config={self.file}{code}", f"--workdir={self.workdir.path}"]
+        registers = "" if all(map(activations.is_built_in, own)) else f":{self.code}"
+        flags = [f"--config={self.file}{registers}", f"--workdir={self.workdir.path}"]
         return [sys.executable, "-m", "actlab.main", *flags]
 
     def write(self) -> None:
@@ -92,13 +92,13 @@ class Job:
         return lines[-1] if lines else "nothing"
 
 
-def make(config: Config, settings: Sequence[Setting], root: pathlib.Path, source: str) -> list[Job]:
+def make(config: Config, settings: Sequence[Setting], root: pathlib.Path, code: str) -> list[Job]:
     """A job per cohort, of a config whose cohorts are `settings`."""
     runs = {run.name: run for run in sweep.expand(config)}
     jobs = []
     for number, (setting, label) in enumerate(zip(settings, plan.labels(settings), strict=True)):
         narrowed = narrow(config, [runs[name] for name in setting.names])
-        jobs.append(Job(number, label, setting.names, narrowed, root, source))
+        jobs.append(Job(number, label, setting.names, narrowed, root, code))
     return jobs
 
 

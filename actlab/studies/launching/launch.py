@@ -25,11 +25,12 @@ EXIT_JOB_FAILED = 1
 
 
 def run(
-    config: Config, source: str, label: str, workdir: pathlib.Path | None, executor: Executor, command: list[str]
+    config: Config, code: str, label: str, workdir: pathlib.Path | None, executor: Executor, command: list[str]
 ) -> int:
     """Trains the cohorts of a config as jobs, or goes on with them, or says that they are done; returns the exit code.
 
-    `source` is the flag --config that the config came from, `label` names the default workdir, runs/LABEL-FINGERPRINT.
+    `code` is the file that activations may be from, see config_flag.code; `label` names the default workdir,
+    runs/LABEL-FINGERPRINT.
     Data is prepared here, once: jobs that start together would all wait for the first, on machines paid for.
 
     Raises:
@@ -54,7 +55,7 @@ def run(
         raise UserError(f"--workdir={path} was begun by actlab.main: go on with that command, or take another workdir.")
     records.open(config)
     try:
-        jobs = _prepare(config, settings, path / "jobs", source, tokens)
+        jobs = _prepare(config, settings, path / "jobs", code, tokens)
         console.print(f"workdir     {path}")
         console.print(
             f"jobs        {len(jobs)} of {len(runs)} runs, by {executor.name}; each prints to jobs/N.log there"
@@ -70,9 +71,9 @@ def run(
 
 
 def _prepare(
-    config: Config, settings: Sequence[Setting], root: pathlib.Path, source: str, tokens: TokenCache
+    config: Config, settings: Sequence[Setting], root: pathlib.Path, code: str, tokens: TokenCache
 ) -> list[Job]:
-    jobs = job.make(config, settings, root, source)
+    jobs = job.make(config, settings, root, code)
     for one in jobs:
         manifest.require_same_data(one.workdir, tokens)
         one.write()
