@@ -29,8 +29,8 @@ def with_derivatives(value: Scalar, slope: Scalar, curvature: Scalar) -> Scalar:
 
     first.defjvps(lambda dx, _, x: dx * curvature(x))
     function.defjvps(lambda dx, _, x: dx * first(x))
-    function.__wrapped__ = value  # where it is written, see catalogue.register
-    return function
+    # Where it is written, for catalogue.register.
+    return functools.update_wrapper(function, value, assigned=(), updated=())
 
 
 def floating(x: Any, name: str) -> Array:

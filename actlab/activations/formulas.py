@@ -88,5 +88,5 @@ def derivatives(formula: Piecewise, x: Float[np.ndarray, " n"]) -> Float[np.ndar
 
 def _near_0(piece: Piece, x: Float[np.ndarray, " n"], values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     """f by its series at 0, for e^x - 1 and its like lose all their digits there; `values` where f has no slope."""
-    coefficients = piece.formula(Jet.variable(np.zeros(1), 3, FLOATS)).coefficients
-    return values if coefficients[1] == 0 else sum(coefficient * x**k for k, coefficient in enumerate(coefficients))
+    coefficients = [float(np.squeeze(one)) for one in piece.formula(Jet.variable(np.zeros(1), 3, FLOATS)).coefficients]
+    return np.polynomial.polynomial.polyval(x, coefficients) if coefficients[1] else values
