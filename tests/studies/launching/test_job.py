@@ -89,7 +89,7 @@ def test_code_is_named_wherever_the_activation_stands(tmp_path, changes):
         ("configs/x.py:small", "configs/x.py:small"),
         ("runs/x.json", ""),
         ("runs/x.json:configs/y.py", "configs/y.py"),
-        ("runs/x.json:configs/y.json.py", "configs/y.json.py"),
+        ("runs/x.json:configs/y.py:small.json", "configs/y.py:small.json"),
     ],
 )
 def test_a_job_is_given_what_is_code_of_a_config(path, code):
