@@ -81,9 +81,8 @@ class RowFile:
 
     def close(self) -> None:
         """Flushes the rows."""
-        file, self._file = self._file, None
-        if file:
-            file.close()
+        if self._file:
+            self._file.close()
 
 
 def _line(row: Row) -> str:
