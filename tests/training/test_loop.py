@@ -24,7 +24,7 @@ def feed(lanes):
     )
 
 
-PROBED = {"train.probe_every": 5, "train.census_every": 4}
+PROBED = {"model.n_layers": 2, "train.probe_every": 5, "train.census_every": 4}
 
 
 def session(path, config, lanes=None, stop_after=None, watchers=()):

@@ -146,7 +146,7 @@ def encoder(tiny, **changes):
 
 
 def test_the_loss_is_the_mean_over_masked_places_only(tiny):
-    config, model, objective = encoder(tiny, **{"model.n_layers": 1})
+    config, model, objective = encoder(tiny)
     params = jax.tree.map(lambda a: a * 20 if a.ndim > 1 else a, model.init(jax.random.key(0)))
     apply = jax.jit(lambda examples: model.apply(params, examples.tokens, real_BL=examples.real)[0])
     rows = rows_of(4, 8)
@@ -186,7 +186,7 @@ LANES = (Lane(1, 1e-3, 0.1), Lane(2, 1e-2, 0.0), Lane(1, 3e-3, 0.1))
 
 @pytest.mark.parametrize("over", ["map", pytest.param("vmap", marks=pytest.mark.slow)])
 def test_each_lane_is_the_solo_run_with_masks_of_its_own_seed(tiny, over):
-    config, model, objective = encoder(tiny, **{"devices.lanes_by": over, "model.n_layers": 1})
+    config, model, objective = encoder(tiny, **{"devices.lanes_by": over})
     rows = np.stack([rows_of(4, 8, seed) for seed in range(3)])
     validation = jax.tree.map(lambda a: a.reshape(2, 4, *a.shape[1:]), objective.scored(rows_of(8, 8, 9)))
 
@@ -206,7 +206,7 @@ def test_each_lane_is_the_solo_run_with_masks_of_its_own_seed(tiny, over):
 
 
 def session(path, tiny, stop_after=None):
-    config, model, objective = encoder(tiny, **{"train.census_every": 12, "train.n_steps": 8, "model.n_layers": 1})
+    config, model, objective = encoder(tiny, **{"train.census_every": 12, "train.n_steps": 8})
     cohort, workdir = Cohort(model, config, [lane_of(config)], objective), Workdir(path)
     workdir.open(config)
     checkpoints = Checkpoints(path / "checkpoints", config.train.keep_checkpoints)
@@ -238,7 +238,7 @@ def test_resumed_is_never_stopped_to_the_bit_masks_included(tmp_path, tiny):
 
 @pytest.mark.slow
 def test_probes_do_not_see_padding(tiny):
-    _, model, objective = encoder(tiny, **{"model.n_layers": 1})
+    _, model, objective = encoder(tiny)
     cohort = Cohort(model, replace(tiny, **ENCODER), LANES[:1], objective)
     state, rows = cohort.init(), rows_of(4, 8)
     examples = objective.scored(rows)
@@ -260,7 +260,6 @@ def test_an_encoder_is_not_trained_on_what_it_sees(tiny):
 
 PLANTED = {
     **ENCODER,
-    "model.n_layers": 1,
     "model.n_classes": 2,
     "optimizer.learning_rate": 1e-2,
     "data.batch_size": 32,
