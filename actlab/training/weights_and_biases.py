@@ -19,6 +19,25 @@ from actlab.training.watcher import Past, Watcher
 IDS = "wandb/ids.json"  # in the workdir: run -> id
 
 
+def require_login(project: str) -> None:
+    """Raises UserError if W&B would be asked for but knows no user; it is not asked for a name at a prompt."""
+    if wandb.setup(settings=wandb.Settings(silent=True)).settings.mode != "online":
+        return
+    try:
+        known = wandb.login(prompt=False)
+    except wandb.Error as error:
+        raise _refused(project, error) from error
+    if not known:
+        raise _refused(project, "no login here")
+
+
+def _refused(project: str, words: object) -> UserError:
+    return UserError(
+        f"config.log.wandb_project={project!r}: Weights & Biases says: {words}; run `wandb login`, or set "
+        "WANDB_MODE=offline."
+    )
+
+
 class WandbRuns(Watcher):
     """Runs of `project`, grouped by workdir. W&B takes no row back, so what it was sent before is not sent again."""
 
@@ -58,10 +77,7 @@ class WandbRuns(Watcher):
                 settings=wandb.Settings(silent=True, console="off"),
             )
         except wandb.Error as error:
-            raise UserError(
-                f"config.log.wandb_project={self._project!r}: Weights & Biases says: {error}; run `wandb login`, or "
-                "set WANDB_MODE=offline."
-            ) from error
+            raise _refused(self._project, error) from error
 
     def on_rows(self, rows: Sequence[Row]) -> None:
         """Sends rows that W&B does not have; its summary says of a run that diverged that it did."""

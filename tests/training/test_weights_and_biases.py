@@ -6,7 +6,10 @@ import time
 
 import pytest
 
+from actlab.config import replace
 from actlab.errors import UserError
+from actlab.studies import session
+from actlab.training import tracking
 from actlab.training.watcher import Past
 
 wandb = pytest.importorskip("wandb", reason="needs the extra wandb")
@@ -106,3 +109,19 @@ def test_what_weights_and_biases_refuses_is_the_users_to_mend(tmp_path, tiny):
     with pytest.raises(UserError, match="config.log.wandb_project='no/slash'.*WANDB_MODE=offline"):
         WandbRuns("no/slash", tmp_path, {"a": tiny}).on_begin(Past((), (), ()))
     assert not (tmp_path / "wandb" / "ids.json").exists(), "or it would seem to have been sent what it was not"
+
+
+@pytest.mark.parametrize(("key", "words"), [(None, "no login here"), ("short", "API key must have")])
+def test_without_a_login_nothing_is_begun(tmp_path, tiny, monkeypatch, key, words):
+    config = replace(tiny, **{"log.wandb_project": "mine"})
+    tracking.require(config)  # offline it needs none
+    wandb.teardown()
+    monkeypatch.setenv("WANDB_MODE", "online")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    if key:
+        monkeypatch.setenv("WANDB_API_KEY", key)
+    with pytest.raises(UserError, match=f"config.log.wandb_project='mine'.*{words}.*WANDB_MODE=offline"):
+        session.run(config, "mine", tmp_path / "w", ["test"])
+    assert not (tmp_path / "w").exists()
