@@ -53,6 +53,8 @@ def run(
     console = Console(highlight=False, soft_wrap=True, quiet=jax.process_index() > 0)
     runs = sweep.expand(config)
     tracking.require(config)
+    if jax.process_index() == 0:
+        tracking.require_login(config)
     if workdir and not profile:
         # What can be known is told before any work is spent on the data.
         Workdir(workdir).check(config)

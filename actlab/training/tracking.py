@@ -4,15 +4,13 @@ import importlib.util
 import pathlib
 from collections.abc import Mapping
 
-import jax
-
 from actlab.config import Config
 from actlab.errors import UserError
 from actlab.training.watcher import Watcher
 
 
 def require(config: Config) -> None:
-    """Raises UserError if a package is missing that the config asks for, or the login at W&B."""
+    """Raises UserError if a package is missing that the config asks for."""
     wanted = {
         "log.tensorboard": (config.log.tensorboard, "tensorboardX", "tensorboard"),
         "log.wandb_project": (config.log.wandb_project, "wandb", "wandb"),
@@ -23,8 +21,11 @@ def require(config: Config) -> None:
                 f"config.{path}={value!r} needs the package {package}: pip install -c constraints.txt "
                 f"-e '.[{extra}]', or leave the field out."
             )
-    # Of many processes the first alone sends anything.
-    if config.log.wandb_project and jax.process_index() == 0:
+
+
+def require_login(config: Config) -> None:
+    """Raises UserError if rows are to be sent to who does not know the user; for the process that sends them."""
+    if config.log.wandb_project:
         from actlab.training import weights_and_biases
 
         weights_and_biases.require_login(config.log.wandb_project)

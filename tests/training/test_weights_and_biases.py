@@ -8,7 +8,7 @@ import pytest
 
 from actlab.config import replace
 from actlab.errors import UserError
-from actlab.studies import session
+from actlab.studies import launching, session
 from actlab.training import tracking
 from actlab.training.watcher import Past
 
@@ -111,10 +111,19 @@ def test_what_weights_and_biases_refuses_is_the_users_to_mend(tmp_path, tiny):
     assert not (tmp_path / "wandb" / "ids.json").exists(), "or it would seem to have been sent what it was not"
 
 
+def begin(config, workdir):
+    return session.run(config, "mine", workdir, ["test"])
+
+
+def begin_jobs(config, workdir):
+    return launching.run(config, "mine.json", "mine", workdir, launching.Local(), ["test"])
+
+
+@pytest.mark.parametrize("begin", [begin, begin_jobs])
 @pytest.mark.parametrize(("key", "words"), [(None, "no login here"), ("short", "API key must have")])
-def test_without_a_login_nothing_is_begun(tmp_path, tiny, monkeypatch, key, words):
+def test_without_a_login_nothing_is_begun(tmp_path, tiny, monkeypatch, key, words, begin):
     config = replace(tiny, **{"log.wandb_project": "mine"})
-    tracking.require(config)  # offline it needs none
+    tracking.require_login(config)  # offline it needs none
     wandb.teardown()
     monkeypatch.setenv("WANDB_MODE", "online")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -123,5 +132,5 @@ def test_without_a_login_nothing_is_begun(tmp_path, tiny, monkeypatch, key, word
     if key:
         monkeypatch.setenv("WANDB_API_KEY", key)
     with pytest.raises(UserError, match=f"config.log.wandb_project='mine'.*{words}.*WANDB_MODE=offline"):
-        session.run(config, "mine", tmp_path / "w", ["test"])
+        begin(config, tmp_path / "w")
     assert not (tmp_path / "w").exists()

@@ -39,6 +39,7 @@ def run(
     console = Console(highlight=False, soft_wrap=True)
     runs = sweep.expand(config)
     tracking.require(config)
+    tracking.require_login(config)
     if workdir:
         Workdir(workdir).check(config)
     session.check(runs)
