@@ -53,8 +53,6 @@ def run(
     console = Console(highlight=False, soft_wrap=True, quiet=jax.process_index() > 0)
     runs = sweep.expand(config)
     tracking.require(config)
-    if jax.process_index() == 0:
-        tracking.require_login(config)
     if workdir and not profile:
         # What can be known is told before any work is spent on the data.
         Workdir(workdir).check(config)
@@ -77,6 +75,8 @@ def run(
     if say_if_done(console, records, len(runs)):
         return 0
     _refuse_launched(path)
+    if not dry_run and jax.process_index() == 0:
+        tracking.require_login(config)
     manifest.require_same_data(records, tokens)
     plans = plan.make(settings) if len(runs) > 1 or dry_run else []
     if plans:

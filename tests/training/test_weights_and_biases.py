@@ -121,8 +121,9 @@ def begin_jobs(config, workdir):
 
 @pytest.mark.parametrize("begin", [begin, begin_jobs])
 @pytest.mark.parametrize(("key", "words"), [(None, "no login here"), ("short", "API key must have")])
-def test_without_a_login_nothing_is_begun(tmp_path, tiny, monkeypatch, key, words, begin):
-    config = replace(tiny, **{"log.wandb_project": "mine"})
+def test_without_a_login_nothing_is_begun(tmp_path, tiny, texts, monkeypatch, key, words, begin):
+    data = {"data.name": "mine", "data.dir": texts, "data.tokenizer": "bytes", "model.vocab_size": None}
+    config = replace(tiny, **data, **{"log.wandb_project": "mine", "sweep": {"seed": (1, 2)}})
     tracking.require_login(config)  # offline it needs none
     wandb.teardown()
     monkeypatch.setenv("WANDB_MODE", "online")
@@ -134,3 +135,4 @@ def test_without_a_login_nothing_is_begun(tmp_path, tiny, monkeypatch, key, word
     with pytest.raises(UserError, match=f"config.log.wandb_project='mine'.*{words}.*WANDB_MODE=offline"):
         begin(config, tmp_path / "w")
     assert not (tmp_path / "w").exists()
+    assert session.run(config, "mine", tmp_path / "w", ["test"], dry_run=True) == 0, "it sends nothing"

@@ -39,7 +39,6 @@ def run(
     console = Console(highlight=False, soft_wrap=True)
     runs = sweep.expand(config)
     tracking.require(config)
-    tracking.require_login(config)
     if workdir:
         Workdir(workdir).check(config)
     session.check(runs)
@@ -54,6 +53,7 @@ def run(
         return 0
     if records.manifest() and not (path / "jobs").is_dir():
         raise UserError(f"--workdir={path} was begun by actlab.main: go on with that command, or take another workdir.")
+    tracking.require_login(config)
     records.open(config)
     try:
         jobs = _prepare(config, settings, path / "jobs", code, tokens)
