@@ -148,7 +148,6 @@ def test_a_null_control_that_scatters_around_nothing_is_equivalent(trained):
 
 def test_tables_verdicts_and_figures_are_written_and_made_again_from_the_table_of_runs(trained, tmp_path, capsys):
     folder = tmp_path / "study"
-    folder.mkdir()
     SUMMARY.main([str(trained), str(folder)])
     said = capsys.readouterr().out
     assert "right after the swap, step 300: loss of (gelu) < (gelu, relu in 4) supported at this scale" in said

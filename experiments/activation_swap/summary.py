@@ -291,6 +291,7 @@ def _rounded(value: Any) -> Any:
 
 
 def _write(path: pathlib.Path, rows: Rows) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         writer.writeheader()
