@@ -137,8 +137,11 @@ def validation_set(
 
 
 def bayes_loss(cache: TokenCache, n_documents: int) -> float | None:
-    """Loss in nats per token of the true distribution on the first validation documents; None where it is unknown."""
-    if cache.validation_nats is None:
+    """Loss in nats per token of the true distribution on the first validation documents; None where it is unknown.
+
+    What is known is the entropy of the text; that of tokens from which the text does not follow is less.
+    """
+    if cache.validation_nats is None or not cache.tokenizer.lossless:
         return None
     n_targets = int(cache.validation.starts[n_documents]) - 1
     return float(cache.validation_nats[:n_documents].sum() / n_targets)

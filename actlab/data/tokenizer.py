@@ -33,6 +33,7 @@ class Tokenizer(abc.ABC):
     name: str
     vocab_size: int
     end_of_text: int
+    lossless: bool = True  # the text follows from its ids
 
     @property
     @abc.abstractmethod

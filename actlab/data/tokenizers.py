@@ -147,6 +147,13 @@ def size(name: str, directory: Path) -> int:
     return _bpe_size(name) if name.startswith("bpe:") else make(name, directory, ()).vocab_size
 
 
+def keep(tokenizer: Tokenizer, directory: Path) -> None:
+    """Saves a tokenizer where none is yet, whole or not at all: others may read the folder meanwhile."""
+    if not (directory / RECORD).is_file():
+        with folders.fresh(directory) as draft:
+            tokenizer.save(draft)
+
+
 def load(directory: Path) -> Tokenizer:
     """The tokenizer that `save` wrote; a damaged one is a UserError."""
     record = folders.read_json(directory / RECORD)

@@ -34,6 +34,7 @@ class WordPieceTokenizer(Tokenizer):
 
     name: str
     pieces: tuple[str, ...]
+    lossless = False
 
     @property
     def vocab_size(self) -> int:  # type: ignore[override]

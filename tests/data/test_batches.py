@@ -120,6 +120,11 @@ def test_the_floor_is_the_nats_of_the_documents_per_token(tmp_path, toy_grammar)
     assert floor == pytest.approx(toy_grammar.entropy_nats() / 3, rel=0.1)
 
 
+def test_tokens_that_lose_some_of_the_text_have_no_floor(tmp_path, toy_grammar):
+    cache = actlab.data.open_tokens("story_grammar", tmp_path, "wordpiece", n_stories=10, progress=False)
+    assert cache.entropy_nats is not None and batches.bayes_loss(cache, 5) is None
+
+
 def test_text_of_unknown_entropy_has_no_floor(tmp_path, write_texts):
     actlab.data.prepare("mine", tmp_path, source=write_texts(["abc"], ["d"]), progress=False)
     assert batches.bayes_loss(actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False), 1) is None

@@ -117,6 +117,23 @@ def test_a_saved_tokenizer_loads_the_same(tmp_path, tokenizer):
     assert loaded.encode(CORPUS[3]).tolist() == tokenizer.encode(CORPUS[3]).tolist()
 
 
+def test_a_tokenizer_is_kept_whole_and_once(tmp_path, monkeypatch):
+    def killed(self, directory):
+        (directory / "vocab.json").write_text("{")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tokenizers.BytePairTokenizer, "save", killed)
+        with pytest.raises(KeyboardInterrupt):
+            tokenizers.keep(TRAINED, tmp_path / "t")
+    assert not list(tmp_path.iterdir())
+    tokenizers.keep(TRAINED, tmp_path / "t")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "t").iterdir()}
+    tokenizers.keep(BYTES, tmp_path / "t")
+    assert tokenizers.load(tmp_path / "t").hash == TRAINED.hash
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "t").iterdir()} == before
+
+
 def test_an_altered_vocabulary_is_noticed(tmp_path):
     TRAINED.save(tmp_path)
     vocabulary = json.loads((tmp_path / "vocab.json").read_text())
