@@ -115,7 +115,10 @@ def _labelled(config: Config, tokens: TokenCache, objective: Classification) -> 
     majority = classes.majority(tokens.labels.train, rows[:, -1], len(tokens.labels.classes))
     fill = -len(rows) % config.data.batch_size
     weights = np.pad(np.ones((len(rows), 1), np.float32), ((0, fill), (0, 0)))
-    rows = np.concatenate([rows, np.repeat(rows[:1], fill, axis=0)])
+    # Rows that fill the last batch have a class, since each must, and no token that is real.
+    filler = np.full((fill, rows.shape[1]), tokens.tokenizer.specials.padding, rows.dtype)
+    filler[:, -1] = 0
+    rows = np.concatenate([rows, filler])
     return Validation(_batched(config, objective.scored(rows, weights)), majority=majority)
 
 

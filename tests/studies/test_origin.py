@@ -17,6 +17,7 @@ from actlab.data import sources, tokenizers
 from actlab.errors import UserError
 from actlab.interop import huggingface
 from actlab.studies import origin, plan, session, trained
+from actlab.training import setting
 from actlab.training.records import TIME_FIELDS, Workdir
 
 ENCODER = {
@@ -113,6 +114,18 @@ def swapped(swaps, tmp_path_factory):
     workdir = tmp_path_factory.mktemp("swapped") / "w"
     assert run(swaps, workdir) == 0
     return workdir
+
+
+@pytest.mark.parametrize("batch_size", [4, 64])
+def test_rows_that_fill_the_last_batch_of_labelled_documents_have_no_token_that_counts(config, batch_size):
+    labelled = replace(config, **WISH, **{"data.batch_size": batch_size, "sweep": {}})
+    tokens = setting.open_data([labelled])
+    resolved = setting.resolve(labelled, tokens.name, tokens.tokenizer)
+    validation = setting.prepare(["run"], [resolved], tokens).feed.validation
+    filler = validation.weights[..., 0] == 0
+    assert (
+        filler.any() and not validation.counted[filler].any() and (validation.counted[~filler].sum(axis=-1) > 2).all()
+    )
 
 
 def test_training_goes_on_from_the_checkpoint_and_a_swap_is_seen_at_step_0(pretrained, swapped):
