@@ -10,7 +10,7 @@ from actlab.report.study import Study, words_of
 from actlab.studies import comparison
 from actlab.studies.comparison import Comparison
 from actlab.studies.deciding import words
-from actlab.studies.statistics import MARGIN, nats, paired_resolution
+from actlab.studies.statistics import ALPHA, MARGIN, nats, paired_resolution
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,9 +127,9 @@ def _limits(study: Study, compared: Compared) -> Iterator[str]:
     for each in compared.comparisons:
         warnings: list[str] = []
         for pair in each.main.pairs[:1]:
-            effect = pair.own_best.effect
-            if effect.sd and effect.n > 1:
-                resolved = paired_resolution(effect.n) * effect.sd
+            effect, family = pair.own_best.effect, pair.own_best.family
+            if effect.sd and not effect.undecidable:
+                resolved = paired_resolution(effect.n, alpha=ALPHA / family) * effect.sd
                 warnings.append(f"differences below {nats(resolved)} nats would mostly be missed")
         warnings += each.warnings
         place = words_of(each.condition.axes)

@@ -201,8 +201,10 @@ def in_numbers(judgement: Judgement) -> str:
     words += f", {effect.left_out} left out" if effect.left_out else ""
     words += f", p {judgement.p:.2g} after Holm over {judgement.family})"
     if judgement.reason and effect.sd:
-        resolved = nats(paired_resolution(effect.n) * effect.sd)
-        words += f"; {effect.n} seeds of this spread find {resolved} four times in five"
+        # Holm asks the smallest p of a family for this level, so that what is found at it is found after Holm.
+        resolved = nats(paired_resolution(effect.n, alpha=ALPHA / judgement.family) * effect.sd)
+        strict = " at Holm's strictest" if judgement.family > 1 else ""
+        words += f"; {effect.n} seeds of this spread find {resolved} four times in five{strict}"
     within = judgement.p_equivalence is not None and judgement.p_equivalence <= ALPHA
     if judgement.verdict in (Verdict.SUPPORTED, Verdict.REFUTED) and within:
         words += "; so small a difference lies within the margin"

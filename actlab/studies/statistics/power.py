@@ -18,9 +18,9 @@ def paired_power(n: int, dz: float, alpha: float = ALPHA) -> float:
     return _power(n - 1, n * dz**2, alpha)
 
 
-def paired_resolution(n: int, power: float = POWER) -> float:
+def paired_resolution(n: int, power: float = POWER, alpha: float = ALPHA) -> float:
     """The dz that n pairs find with this power; raises UserError for n < 2."""
-    return _resolution(lambda dz: paired_power(n, dz), n, power)
+    return _resolution(lambda dz: paired_power(n, dz, alpha), n, power)
 
 
 def two_sample_resolution(n: int, power: float = POWER) -> float:

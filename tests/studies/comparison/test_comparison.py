@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from actlab.errors import UserError
-from actlab.studies.comparison import Question, compare
-from actlab.studies.statistics import Verdict
+from actlab.studies.comparison import Question, compare, comparison
+from actlab.studies.statistics import Verdict, judge, nats, paired, paired_resolution
 
 RATES = (1e-3, 3e-3, 1e-2)
 
@@ -52,6 +52,17 @@ def test_a_question_is_answered_in_one_sentence(tables, effect, noise, verdict, 
     assert "5 seeds" in sentence and ("four times in five" in sentence) == (verdict == Verdict.UNDECIDED)
     assert len(one.main.pairs) == 1 and one.main.pairs[0].own_best.family == 1
     assert one.main.pairs[0].at_rates[1e-2].family == 3
+
+
+@pytest.mark.parametrize("family", [1, 8])
+def test_what_the_seeds_would_find_allows_for_holm(family):
+    noise = np.random.default_rng(4).normal(size=(family, 5))
+    effects = [paired(dict(enumerate(0.01 * row)), dict.fromkeys(range(5), 0.0)) for row in noise]
+    judged = judge(effects)
+    undecided = next(one for one in judged if one.verdict == Verdict.UNDECIDED)
+    found = nats(paired_resolution(5, alpha=0.05 / family) * undecided.effect.sd)
+    end = f"; 5 seeds of this spread find {found} four times in five" + (" at Holm's strictest." if family > 1 else ".")
+    assert comparison.in_numbers(undecided).endswith(end)
 
 
 @pytest.mark.parametrize(("effect", "noise", "within"), [(0.001, 0.0001, True), (0.03, 0.004, False)])

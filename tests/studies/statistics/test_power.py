@@ -15,6 +15,7 @@ def test_the_difference_that_n_seeds_resolve(n, dz, d):
     assert paired_resolution(n) == pytest.approx(dz, abs=0.0055)
     assert two_sample_resolution(n) == pytest.approx(d, abs=0.0055)
     assert paired_power(n, paired_resolution(n)) == pytest.approx(0.8)
+    assert paired_power(n, paired_resolution(n, alpha=0.05 / 37), 0.05 / 37) == pytest.approx(0.8)
 
 
 def test_planted_differences_are_found_at_the_predicted_rate():
