@@ -10,7 +10,8 @@
 
 Without --workdir the folder is runs/CONFIG-FINGERPRINT. The same command again goes on where the last one stopped, or
 says that the work is done. Exit codes: 0 finished, 2 the input must change (one sentence says how), 130 and 143
-stopped by SIGINT and SIGTERM after saving.
+stopped by SIGINT and SIGTERM after saving. Several processes that train together stop at SIGTERM only: a SIGINT ends
+them at once, and the same command goes on from the last checkpoint.
 """
 
 import pathlib

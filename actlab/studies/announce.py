@@ -63,7 +63,10 @@ def _reference(setting: Setting, tokens: TokenCache) -> str:
     if setting.unigram is not None:
         return f"unigram     {setting.unigram:.4f} {setting.objective.unit}: the best loss of who sees no other token"
     if setting.floor is None:
-        return "floor       unknown: nobody knows the entropy of this text"
+        known = tokens.entropy_nats is not None
+        part = "the entropy of this text is known, but its tokens keep only a part of it"
+        reason = part if known else "nobody knows the entropy of this text"
+        return f"floor       unknown: {reason}"
     if setting.config.data.corruption != "none":
         return f"floor       {setting.floor:.4f} {setting.objective.unit}: the exact Bayes loss of tokens without order"
     return (

@@ -68,13 +68,15 @@ def make(settings: Sequence[Setting]) -> list[Plan]:
     """The plan of cohorts; each shape of model is calibrated once, whatever its activation.
 
     Raises:
-        UserError: for more devices than there are, or a number of lanes or rows that they do not divide.
+        UserError: for more devices than there are, a number of lanes or rows that they do not divide, or a process
+            without any of them.
     """
     known: dict[tuple[object, ...], Calibration] = {}
     plans = []
     for setting in settings:
-        layout.mesh(setting.config.devices, len(setting.names), setting.config.data.batch_size)  # raises
         config = setting.config
+        size = (len(setting.names), config.data.batch_size)
+        layout.idle(layout.mesh(config.devices, *size), *size)  # raises
         shape = (config.data.batch_size, config.train.steps_per_call, config.train.dtype)
         key = (*shape, *(value for path, value in config_lib.flat(config).items() if _shapes(path)))
         if key not in known:

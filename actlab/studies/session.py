@@ -16,12 +16,13 @@ from rich.console import Console
 from actlab import config as config_lib
 from actlab.bench import peak
 from actlab.config import Config
+from actlab.data import tokenizers
 from actlab.data.cache import TokenCache
 from actlab.errors import UserError
-from actlab.studies import announce, origin, plan, profiling, sweep
+from actlab.studies import announce, functions, origin, plan, profiling, sweep
 from actlab.studies.sweep import Run
 from actlab.training import layout, manifest, memory, tracking
-from actlab.training.checkpoint import Checkpoints
+from actlab.training.checkpoint import Checkpoints, newest
 from actlab.training.cohort import Cohort
 from actlab.training.display import Display, flops
 from actlab.training.loop import Loop
@@ -61,7 +62,8 @@ def run(
         _refuse_launched(workdir)
     check(runs)
     if len(runs) == 1:  # a sweep's plan sees to its own devices
-        layout.mesh(runs[0].config.devices, 1, runs[0].config.data.batch_size)
+        batch_size = runs[0].config.data.batch_size
+        layout.idle(layout.mesh(runs[0].config.devices, 1, batch_size), 1, batch_size)
     announce.name_of_data(console, config)
     tokens = open_data([run.config for run in runs])
     config, settings = settle(config, runs, tokens)
@@ -78,6 +80,8 @@ def run(
     if not dry_run and jax.process_index() == 0:
         tracking.require_login(config)
     manifest.require_same_data(records, tokens)
+    computed = functions.values(config for setting in settings for config in setting.configs)
+    functions.require_same(records, computed)
     plans = plan.make(settings) if len(runs) > 1 or dry_run else []
     if plans:
         plan.show(console, plans)
@@ -87,7 +91,7 @@ def run(
     try:
         with contextlib.closing(records):
             lanes = [plan.lanes for plan in plans] or [(1,)]
-            manifest.begin(records, tokens, command, _deal(settings, lanes))
+            manifest.begin(records, tokens, command, _deal(settings, lanes), computed)
             meet("the manifest is written")
             return Session(settings, {run.name: run.axes for run in runs}, tokens, records, console).run()
     except OSError as error:
@@ -179,6 +183,8 @@ class Session:
         total = math.fsum(map(flops, self._settings))
         state, stopped = None, False
         self._console.print(f"workdir     {self._records.path}")
+        if jax.process_index() == 0:
+            tokenizers.keep(self._tokens.tokenizer, self._records.path / "tokenizer")
         with StopSignal() as stop, Display(self._console, total, len(self._of) > 1) as display:
             done = filter(self._is_done, self._of)
             display.skip(math.fsum(flops(self._of[name]) / len(self._of[name].names) for name in done))
@@ -214,6 +220,9 @@ class Session:
     def _train(self, part: str, setting: Setting, stop: StopSignal, display: Display) -> tuple[Any, bool]:
         config, console = setting.config, self._console
         cohort = Cohort(setting.model, config, setting.lanes, setting.objective)
+        idle = layout.idle(cohort.mesh, cohort.n_lanes, config.data.batch_size)
+        if idle:
+            console.print(f"warning     {idle}")
         folder = self._records.path / "checkpoints" / part
         checkpoints = Checkpoints(folder, config.train.keep_checkpoints)
         state, step, notes = checkpoints.restore_latest(cohort.abstract_state())
@@ -225,7 +234,6 @@ class Session:
             state, words = self._start(cohort, setting)
             notes += words
         manifest.note(self._records, part, step, notes)
-        self._tokens.tokenizer.save(self._records.path / "tokenizer")
         label = self._labels[id(self._of[setting.names[0]])]
         cohort.compile()
         watchers: list[Watcher] = []
@@ -263,12 +271,15 @@ class Session:
         """Makes two parts of one that does not fit into memory; raises what it cannot mend."""
         if not memory.is_exhausted(error):
             raise error
+        folder = self._records.path / "checkpoints" / part
+        if step := newest(folder):
+            raise memory.too_small_now(part, step) from error
         n_lanes, n_devices = len(setting.names), setting.config.devices.lane or 1
         if n_lanes == n_devices:
             raise memory.too_small(setting.config.data.batch_size) from error
         self._console.print(f"warning     {len(setting.names)} lanes do not fit into memory: halved")
         if jax.process_index() == 0:
-            shutil.rmtree(self._records.path / "checkpoints" / part, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
         manifest.divide(self._records, part, memory.divided(n_lanes, n_lanes - 1, n_devices)[0])
         meet(f"{part} is divided")
 

@@ -11,8 +11,7 @@ from actlab import config as config_lib
 from actlab.config import Config, ModelConfig
 from actlab.data import tokenizers
 from actlab.errors import UserError, suggestion
-from actlab.models.spec import OTHER_ACTIVATIONS
-from actlab.studies import sweep
+from actlab.studies import functions, sweep
 from actlab.training import manifest
 from actlab.training.checkpoint import Checkpoints
 from actlab.training.cohort import Cohort, lane_of
@@ -62,20 +61,15 @@ def find(workdir: pathlib.Path, run: str | None = None) -> Found:
     name = _name(workdir, run, [name for names in parts.values() for name in names])
     part, names = next((part, names) for part, names in parts.items() if name in names)
     tokenizer = tokenizers.load(workdir / "tokenizer")
-    _require_registered(sweep.find(config, name).config)
+    run_config = sweep.find(config, name).config
+    _require_registered(run_config)
+    functions.require_same(Workdir(workdir), functions.values([run_config]))
     of = {run.name: resolve(run.config, config.data.name, tokenizer) for run in sweep.expand(config)}
     return Found(of[name], tokenizer, part, tuple(of[lane] for lane in names), names.index(name))
 
 
-def activations_of(config: Config) -> dict[str, str]:
-    """The activations that a run's model has, by field."""
-    named = {f"model.{name}": getattr(config.model, name) for name in ("activation", *OTHER_ACTIVATIONS)}
-    swapped = {"finetune.swap.to": config.finetune.swap.to} if config.finetune.swap.blocks else {}
-    return {**named, **swapped}
-
-
 def _require_registered(config: Config) -> None:
-    for path, name in activations_of(config).items():
+    for path, name in functions.named(config).items():
         try:
             activations.get(name, f"config.{path}")
         except UserError as error:
@@ -89,13 +83,17 @@ def load(workdir: pathlib.Path, run: str | None = None) -> Trained:
     `run` is a run's name, needed where the workdir is a sweep's.
 
     Raises:
-        UserError: if the folder is no workdir, has no run of that name, or holds no sound checkpoint of it.
+        UserError: if the folder is no workdir, has no run of that name, or holds no sound checkpoint of it; if the run
+            diverged.
     """
     config, tokenizer, part, lanes, index = find(workdir, run)
     model, objective = model_of(config), objective_of(config, tokenizer)
     cohort = Cohort(model, config, [lane_of(lane) for lane in lanes], objective)
-    params, step = _restore(workdir, workdir / "checkpoints" / part, cohort)
-    return Trained(config, model, jax.tree.map(lambda array_R: array_R[index], params), tokenizer, step)
+    state, step = _restore(workdir, workdir / "checkpoints" / part, cohort)
+    if state.diverged[index]:
+        which = f"--run={run} of --workdir={workdir}" if run else f"--workdir={workdir}"
+        raise UserError(f"{which} diverged and left no model: take another run, or train with a lower learning rate.")
+    return Trained(config, model, jax.tree.map(lambda array_R: array_R[index], state.params), tokenizer, step)
 
 
 def _name(workdir: pathlib.Path, run: str | None, names: list[str]) -> str:
@@ -117,4 +115,4 @@ def _restore(workdir: pathlib.Path, folder: pathlib.Path, cohort: Cohort) -> tup
     if state is None:
         reason = "; ".join(notes) or "none has been saved"
         raise UserError(f"--workdir={workdir} holds no sound checkpoint ({reason}): {_TRAIN}.")
-    return state.params, step
+    return state, step

@@ -161,6 +161,11 @@ class Checkpoints:
                 )
 
 
+def newest(directory: pathlib.Path) -> int:
+    """The last step that was saved in a folder, sealed or not; 0 where there is none."""
+    return max((int(path.name) for path in directory.glob("*") if path.name.isdigit()), default=0)
+
+
 def _loss(metrics: Any) -> float:
     return metrics["loss"]
 

@@ -40,6 +40,24 @@ def mesh(devices: DevicesConfig, n_lanes: int, batch_size: int) -> Mesh:
     return Mesh(np.array(jax.devices()[:asked]).reshape(shape), ("lane", *BATCH), axis_types=(AxisType.Auto,) * 3)
 
 
+def idle(mesh: Mesh, n_lanes: int, batch_size: int) -> str | None:
+    """Words for devices that no lane and no row falls to; None where all are in use.
+
+    Raises:
+        UserError: if all devices of one process are idle: it could not take part.
+    """
+    there, used = jax.device_count(), mesh.size
+    if used == there:
+        return None
+    words = f"{n_lanes} lanes and config.data.batch_size={batch_size} occupy {used} of {there} devices"
+    if {device.process_index for device in mesh.devices.flat} != set(range(jax.process_count())):
+        raise UserError(
+            f"{words}, and one of the {jax.process_count()} processes has none of them: take a batch size that the "
+            "number of devices divides, or fewer processes."
+        )
+    return words
+
+
 def of_state(mesh: Mesh, state: Any) -> Any:
     """Shardings of arrays [R, ...]: along lanes, and along fsdp at the longest axis that it divides."""
     return jax.tree.map(lambda leaf: NamedSharding(mesh, _spec(mesh.shape["fsdp"], leaf.shape)), state)

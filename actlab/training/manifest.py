@@ -40,10 +40,20 @@ def require_same_data(workdir: Workdir, tokens: TokenCache) -> None:
         )
 
 
-def begin(workdir: Workdir, tokens: TokenCache, command: list[str], parts: Mapping[str, Sequence[str]]) -> None:
-    """Records that a session begins; the first one also records the data and the `parts`, runs by program."""
+def begin(
+    workdir: Workdir,
+    tokens: TokenCache,
+    command: list[str],
+    parts: Mapping[str, Sequence[str]],
+    activations: Mapping[str, Any],
+) -> None:
+    """Records that a session begins.
+
+    The first one also records the data, the `parts`, runs by program, and the `activations`, what they compute.
+    """
     manifest = workdir.manifest() or {"data": _describe(tokens), "sessions": []}
     manifest.setdefault("parts", parts)
+    manifest.setdefault("activations", activations)
     manifest["sessions"].append(
         {
             "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

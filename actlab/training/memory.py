@@ -60,6 +60,14 @@ def too_small(batch_size: int) -> UserError:
     )
 
 
+def too_small_now(part: str, step: int) -> UserError:
+    """What a user is told where what was trained to a step no longer fits: in halves it would begin at step 0."""
+    return UserError(
+        f"part {part}, trained to step {step}, does not fit into the device's memory: end what else uses it, or take a "
+        "device as large as before, and run the same command, which goes on from its checkpoint."
+    )
+
+
 def divided(n_lanes: int, most: int, multiple: int) -> list[int]:
     """Numbers of lanes of as few programs as possible, each at most `most`, as equal as can be.
 

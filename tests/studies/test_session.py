@@ -123,6 +123,9 @@ def test_a_lane_that_diverges_is_a_row_and_the_others_do_not_change_by_a_bit(sma
     assert 0 < int(wild[0]["steps"]) < 12 and float(wild[0]["initial_loss"]) > 5
     for name, row in rows.items():
         assert row == {**results(finished)[name], "lanes": "6"}
+    with pytest.raises(UserError, match=r"--run=relu-lr1e\+30-seed1 of --workdir=.* diverged and left no model"):
+        trained.load(tmp_path / "w", "relu-lr1e+30-seed1")
+    assert trained.load(tmp_path / "w", "relu-lr0.001-seed1").step == 12
 
 
 def test_what_does_not_fit_into_memory_is_halved(small_sweep, finished, tmp_path, monkeypatch, capsys):
@@ -142,6 +145,42 @@ def test_what_does_not_fit_into_memory_is_halved(small_sweep, finished, tmp_path
     assert {name: row["final_loss"] for name, row in ours.items()} == {
         name: row["final_loss"] for name, row in results(finished).items()
     }
+
+
+def test_what_was_trained_is_not_thrown_away_where_it_fits_no_longer(small_sweep, finished, tmp_path, monkeypatch):
+    questions = itertools.count()
+
+    def asked(self):
+        self.received = 15 if next(questions) >= 3 else None
+        return self.received is not None
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session.StopSignal, "__call__", asked)
+        assert run(small_sweep, tmp_path / "w") == 143
+    before = sorted(path.name for path in (tmp_path / "w/checkpoints/0").iterdir())
+
+    whole = cohorts.Cohort.compile
+
+    def compile(self):
+        if self.n_lanes > 1:  # a plan's is one
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes.")
+        return whole(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cohorts.Cohort, "compile", compile)
+        with pytest.raises(
+            UserError, match="part 0, trained to step 6, does not fit into the device's memory: end what"
+        ):
+            run(small_sweep, tmp_path / "w")
+    assert "6" in before and sorted(path.name for path in (tmp_path / "w/checkpoints/0").iterdir()) == before
+    assert run(small_sweep, tmp_path / "w") == 0
+    assert results(tmp_path / "w") == results(finished)
+
+
+def test_devices_that_nothing_falls_to_are_printed(small_sweep, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(session.layout, "idle", lambda mesh, n_lanes, batch_size: f"{n_lanes} lanes, rows {batch_size}")
+    assert run(replace(small_sweep, sweep=(), **{"train.n_steps": 2}), tmp_path / "w") == 0
+    assert "warning     1 lanes, rows 4" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("swept", [False, True])

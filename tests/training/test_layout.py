@@ -5,10 +5,12 @@ import json
 import os
 import subprocess
 import sys
+from unittest import mock
 
 import jax
 import numpy as np
 import pytest
+from jax.sharding import Mesh
 
 from actlab.config import DevicesConfig, replace, to_json
 from actlab.errors import UserError
@@ -131,3 +133,26 @@ def test_devices_that_do_not_divide_are_a_sentence(monkeypatch, devices, n_lanes
     monkeypatch.setattr(jax, "device_count", lambda: 8)
     with pytest.raises(UserError, match=words):
         layout.mesh(DevicesConfig(**devices), n_lanes, batch_size)
+
+
+def laid(used, each):
+    """A mesh of the first `used` devices, `each` in a process."""
+    devices = [mock.Mock(process_index=index // each) for index in range(used)]
+    return mock.Mock(spec=Mesh, size=used, devices=np.array(devices))
+
+
+@pytest.mark.parametrize(
+    ("used", "each", "words"),
+    [(12, 4, None), (9, 4, "2 lanes and config.data.batch_size=9 occupy 9 of 12 devices")],
+)
+def test_devices_that_nothing_falls_to_are_told(monkeypatch, used, each, words):
+    monkeypatch.setattr(jax, "device_count", lambda: 12)
+    monkeypatch.setattr(jax, "process_count", lambda: 12 // each)
+    assert layout.idle(laid(used, each), 2, 9) == words
+
+
+def test_a_process_whose_devices_are_all_idle_is_refused(monkeypatch):
+    monkeypatch.setattr(jax, "device_count", lambda: 12)
+    monkeypatch.setattr(jax, "process_count", lambda: 3)
+    with pytest.raises(UserError, match=r"batch_size=64 occupy 4 of 12 devices, and one of the 3 processes has none"):
+        layout.idle(laid(4, 4), 1, 64)

@@ -12,7 +12,7 @@ from actlab import activations, axes
 from actlab import config as config_lib
 from actlab.config import Config
 from actlab.files import write_atomically
-from actlab.studies import plan, sweep, trained
+from actlab.studies import functions, plan, sweep
 from actlab.training import manifest
 from actlab.training.records import Row, Workdir
 from actlab.training.setting import Setting
@@ -56,7 +56,7 @@ class Job:
 
     def command(self) -> list[str]:
         """The words of its command, to be run in the folder of the launch."""
-        own = {name for run in sweep.expand(self.config) for name in trained.activations_of(run.config).values()}
+        own = {name for run in sweep.expand(self.config) for name in functions.named(run.config).values()}
         registers = "" if all(map(activations.is_built_in, own)) else f":{self.code}"
         flags = [f"--config={self.file}{registers}", f"--workdir={self.workdir.path}"]
         return [sys.executable, "-m", "actlab.main", *flags]

@@ -1,0 +1,99 @@
+"""A workdir never goes on with another function than the one it was begun with."""
+
+import itertools
+import json
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from actlab import activations
+from actlab.config import replace
+from actlab.errors import UserError
+from actlab.studies import functions, session, trained
+from actlab.training.records import Workdir
+
+
+def run(config, workdir):
+    return session.run(config, "test", workdir, ["test"])
+
+
+@pytest.fixture
+def bent(monkeypatch):
+    """Registers x + slope |x| under one name, as a file does that is edited between two commands."""
+
+    def register(slope, **changes):
+        fn = activations.elementwise(lambda x: x + slope * jnp.abs(x))
+        monkeypatch.setitem(
+            activations.catalogue._records, "bent", activations.Activation("bent", fn, "x + a |x|", "ours", **changes)
+        )
+        activations.get.cache_clear()
+
+    yield register
+    activations.get.cache_clear()
+
+
+@pytest.fixture
+def config(small_sweep):
+    return replace(small_sweep, sweep=(), **{"model.activation": "bent"})
+
+
+def test_what_is_noted_is_what_the_model_computes(config, bent, tmp_path):
+    bent(0.5)
+    fine = replace(
+        config, **{"finetune.from_checkpoint": "w", "finetune.swap.from": "bent", "finetune.swap.to": "geglu"}
+    )
+    noted = functions.values([config, replace(fine, **{"finetune.swap.blocks": 1})])
+    assert noted["bent"] == {"fn": pytest.approx([1.5 * x if x > 0 else 0.5 * x for x in functions.INPUTS])}
+    assert noted["geglu"]["value_fn"] == pytest.approx(functions.INPUTS.tolist()) and "relu" not in noted
+    assert noted["geglu"]["fn"] == pytest.approx(jax.nn.gelu(functions.INPUTS, approximate=False).tolist(), abs=1e-5)
+    assert functions.values([replace(config, **{"model.activation": "stochastic_gelu"})])["stochastic_gelu"]["draw"]
+
+
+@pytest.mark.parametrize(
+    ("slope", "changes", "words"),
+    [
+        (0.5005, {}, None),
+        (-3.0, {}, "'bent', whose fn at -6 was -3.0 and now is -24.0: restore"),
+        (0.5, {"gated": True}, "'bent', whose value_fn at -6 was None and now is -6.0"),
+        (jnp.nan, {}, "'bent', whose fn at -6 was -3.0 and now is None"),
+    ],
+)
+def test_another_function_of_the_same_name_is_refused(config, bent, tmp_path, slope, changes, words):
+    bent(0.5)
+    (tmp_path / "manifest.json").write_text(json.dumps({"activations": functions.values([config])}))
+    functions.require_same(Workdir(tmp_path), functions.values([config]))
+    bent(slope, **changes)
+    if words is None:
+        functions.require_same(Workdir(tmp_path), functions.values([config]))
+        return
+    with pytest.raises(UserError, match=words):
+        functions.require_same(Workdir(tmp_path), functions.values([config]))
+
+
+def test_a_workdir_that_notes_no_function_is_taken_as_it_is(config, bent, tmp_path):
+    bent(0.5)
+    (tmp_path / "manifest.json").write_text("{}")
+    functions.require_same(Workdir(tmp_path), functions.values([config]))
+
+
+def test_neither_training_nor_reading_goes_on_with_an_edited_function(config, bent, tmp_path, monkeypatch):
+    bent(0.5)
+    questions = itertools.count()
+
+    def asked(self):
+        self.received = 15 if next(questions) >= 3 else None
+        return self.received is not None
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session.StopSignal, "__call__", asked)
+        assert run(config, tmp_path / "w") == 143
+    before = (tmp_path / "w/manifest.json").read_bytes()
+    bent(-3.0)
+    for call in (lambda: run(config, tmp_path / "w"), lambda: trained.load(tmp_path / "w")):
+        with pytest.raises(UserError, match="was begun with another 'bent'"):
+            call()
+    assert (tmp_path / "w/manifest.json").read_bytes() == before
+    bent(0.5)
+    assert run(config, tmp_path / "w") == 0
+    assert trained.load(tmp_path / "w").step == 12
