@@ -9,6 +9,7 @@ from typing import Any
 
 from actlab.errors import UserError
 from actlab.files import write_atomically
+from actlab.studies import functions
 from actlab.studies.launching.job import Job
 from actlab.training import manifest
 from actlab.training.records import Row, Workdir
@@ -41,6 +42,10 @@ def _gather_rest(records: Workdir, jobs: Sequence[Job], command: Sequence[str]) 
                 f"--workdir={records.path}: job {job.number} was trained on data with fingerprint {theirs[:12]}, job "
                 f"{jobs[0].number} on {data['fingerprint'][:12]}: take another workdir and leave data.dir as it is."
             )
+    computed: functions.Values = {}
+    for job in jobs:
+        functions.require_same(job.workdir, computed)
+        computed |= manifests[job.number].get("activations", {})
     parts = {(job, part): names for job in jobs for part, names in manifest.parts(job.workdir).items()}
     for (job, part), names in parts.items():
         _link(records.path / "checkpoints" / f"{job.number}-{part}", job.workdir.path / "checkpoints" / part)
@@ -51,6 +56,7 @@ def _gather_rest(records: Workdir, jobs: Sequence[Job], command: Sequence[str]) 
         {
             "data": data,
             "parts": {f"{job.number}-{part}": names for (job, part), names in parts.items()},
+            "activations": computed,
             "launched": list(command),
             "sessions": list(itertools.chain.from_iterable(_sessions(*item) for item in manifests.items())),
         }

@@ -11,7 +11,7 @@ from actlab import config as config_lib
 from actlab.config import Config
 from actlab.data.cache import TokenCache
 from actlab.errors import UserError
-from actlab.studies import announce, session, sweep
+from actlab.studies import announce, functions, session, sweep
 from actlab.studies.launching import gathering, job
 from actlab.studies.launching.board import Board
 from actlab.studies.launching.executor import Executor
@@ -75,8 +75,10 @@ def _prepare(
     config: Config, settings: Sequence[Setting], root: pathlib.Path, code: str, tokens: TokenCache
 ) -> list[Job]:
     jobs = job.make(config, settings, root, code)
+    computed = functions.values(config for setting in settings for config in setting.configs)
     for one in jobs:
         manifest.require_same_data(one.workdir, tokens)
+        functions.require_same(one.workdir, computed)
         one.write()
     return jobs
 

@@ -17,6 +17,7 @@ from actlab.errors import UserError
 from actlab.studies import launching, session, sweep, trained
 from actlab.studies.launching.board import Board
 from actlab.studies.launching.job import Job
+from actlab.training import setting
 from actlab.training.records import Workdir
 
 
@@ -175,6 +176,16 @@ def test_jobs_of_other_data_are_refused(long_sweep, tmp_path):
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text('{"data": {"fingerprint": "0123456789abcdef"}}')
     with pytest.raises(UserError, match="fingerprint 0123456789ab"):
+        launch(long_sweep, tmp_path, launching.Local())
+
+
+def test_jobs_of_another_activation_are_refused(long_sweep, tmp_path):
+    folder = tmp_path / "jobs" / "1"
+    folder.mkdir(parents=True)
+    tokens = setting.open_data([long_sweep])
+    known = {"data": {"fingerprint": tokens.fingerprint}, "activations": {"relu": {"fn": [7.0] * 25}}}
+    (folder / "manifest.json").write_text(json.dumps(known))
+    with pytest.raises(UserError, match="jobs/1 was begun with another 'relu', whose fn at -6 was 7.0 and now is 0.0"):
         launch(long_sweep, tmp_path, launching.Local())
 
 
