@@ -1,8 +1,12 @@
 """A sweep small enough to train in a test, on data that is prepared once."""
 
+import contextlib
+import itertools
+
 import pytest
 
 from actlab.config import Config, replace
+from actlab.studies import session
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +38,22 @@ def small_sweep(texts) -> Config:
             },
         },
     )
+
+
+@pytest.fixture
+def stopped_early(monkeypatch):
+    """A context in which a session receives SIGTERM after three calls."""
+
+    @contextlib.contextmanager
+    def context():
+        questions = itertools.count()
+
+        def asked(self):
+            self.received = 15 if next(questions) >= 3 else None
+            return self.received is not None
+
+        with monkeypatch.context() as patch:
+            patch.setattr(session.StopSignal, "__call__", asked)
+            yield
+
+    return context

@@ -1,6 +1,5 @@
 """A workdir never goes on with another function than the one it was begun with."""
 
-import itertools
 import json
 
 import jax
@@ -77,16 +76,9 @@ def test_a_workdir_that_notes_no_function_is_taken_as_it_is(config, bent, tmp_pa
     functions.require_same(Workdir(tmp_path), functions.values([config]))
 
 
-def test_neither_training_nor_reading_goes_on_with_an_edited_function(config, bent, tmp_path, monkeypatch):
+def test_neither_training_nor_reading_goes_on_with_an_edited_function(config, bent, stopped_early, tmp_path):
     bent(0.5)
-    questions = itertools.count()
-
-    def asked(self):
-        self.received = 15 if next(questions) >= 3 else None
-        return self.received is not None
-
-    with monkeypatch.context() as patch:
-        patch.setattr(session.StopSignal, "__call__", asked)
+    with stopped_early():
         assert run(config, tmp_path / "w") == 143
     before = (tmp_path / "w/manifest.json").read_bytes()
     bent(-3.0)

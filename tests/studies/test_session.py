@@ -147,15 +147,10 @@ def test_what_does_not_fit_into_memory_is_halved(small_sweep, finished, tmp_path
     }
 
 
-def test_what_was_trained_is_not_thrown_away_where_it_fits_no_longer(small_sweep, finished, tmp_path, monkeypatch):
-    questions = itertools.count()
-
-    def asked(self):
-        self.received = 15 if next(questions) >= 3 else None
-        return self.received is not None
-
-    with monkeypatch.context() as patch:
-        patch.setattr(session.StopSignal, "__call__", asked)
+def test_what_was_trained_is_not_thrown_away_where_it_fits_no_longer(
+    small_sweep, finished, stopped_early, tmp_path, monkeypatch
+):
+    with stopped_early():
         assert run(small_sweep, tmp_path / "w") == 143
     before = sorted(path.name for path in (tmp_path / "w/checkpoints/0").iterdir())
 
