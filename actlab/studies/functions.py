@@ -1,5 +1,6 @@
 """What the activations of a workdir compute, so that it never goes on with another function of the same name."""
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,9 +15,10 @@ from actlab.errors import UserError
 from actlab.models.spec import OTHER_ACTIVATIONS
 from actlab.training.records import Workdir
 
-INPUTS = np.linspace(-6, 6, 25, dtype=np.float32)
-# Devices and versions of XLA differ by less, functions that someone edited by more.
-TOLERANCE = 1e-3
+# Beyond 6 for what is bounded there.
+INPUTS = np.array([-20.0, *np.linspace(-6, 6, 25), 20.0], np.float32)
+# Devices and versions of XLA differ by less; GELU by tanh differs from GELU by four times as much.
+RTOL, ATOL = 1e-5, 1e-4
 
 Values = dict[str, dict[str, list[float | None]]]
 
@@ -29,9 +31,9 @@ def named(config: Config) -> dict[str, str]:
 
 
 def values(configs: Iterable[Config]) -> Values:
-    """By activation: fn, value_fn of a gated one and draw of a random one, at INPUTS and theta's start values.
+    """By activation: fn and its slope, value_fn of a gated one and draw of a random one, at INPUTS.
 
-    What is not finite is None.
+    Parameters that are trained have the values they start with; what is not finite is None.
     """
     names = sorted({name for config in configs for name in named(config).values()})
     return {name: _values(activations.get(name)) for name in names}
@@ -43,21 +45,35 @@ def require_same(workdir: Workdir, computed: Values) -> None:
     A workdir begun by a version that did not note it is taken as it is.
     """
     known = workdir.manifest().get("activations", {})
-    for name, ours in computed.items():
-        theirs = known.get(name, ours)
-        for what in sorted(ours.keys() | theirs.keys()):
-            before, now = (of.get(what, [None] * len(INPUTS)) for of in (theirs, ours))
-            place = _first_difference(before, now)
-            if place is not None:
-                raise UserError(
-                    f"--workdir={workdir.path} was begun with another {name!r}, whose {what} at {INPUTS[place]:g} was "
-                    f"{before[place]} and now is {now[place]}: restore that function, or take another workdir."
-                )
+    for name in computed.keys() & known.keys():
+        found = difference(known[name], computed[name])
+        if found is not None:
+            what, x, before, now = found
+            raise UserError(
+                f"--workdir={workdir.path} was begun with another {name!r}, whose {what} at {x:g} was {before} and now "
+                f"is {now}: restore that function, or take another workdir."
+            )
 
 
+def difference(
+    one: dict[str, list[float | None]], other: dict[str, list[float | None]]
+) -> tuple[str, float, float | None, float | None] | None:
+    """The first thing in which what was noted twice of an activation differs: (what, x, the one, the other)."""
+    nothing = [None] * len(INPUTS)
+    for what in sorted(one.keys() | other.keys()):
+        both = one.get(what, nothing), other.get(what, nothing)
+        arrays = [np.array([np.nan if value is None else value for value in values]) for values in both]
+        apart = np.flatnonzero(~np.isclose(*arrays, rtol=RTOL, atol=ATOL, equal_nan=True))
+        if len(apart):
+            return what, float(INPUTS[apart[0]]), both[0][apart[0]], both[1][apart[0]]
+    return None
+
+
+@functools.cache
 def _values(record: Activation) -> dict[str, list[float | None]]:
     x = jnp.asarray(INPUTS)
-    found: dict[str, Any] = {"fn": record.fn(x)}
+    fn, slope = jax.jvp(record.fn, (x,), (jnp.ones_like(x),))
+    found: dict[str, Any] = {"fn": fn, "slope": slope}
     if record.gated:
         found["value_fn"] = record.value_fn(x)
     if record.draw is not None:
@@ -67,9 +83,3 @@ def _values(record: Activation) -> dict[str, list[float | None]]:
 
 def _number(value: float) -> float | None:
     return float(f"{value:.7g}") if np.isfinite(value) else None
-
-
-def _first_difference(*both: list[float | None]) -> int | None:
-    pairs = [np.array([np.nan if value is None else value for value in one]) for one in both]
-    apart = np.flatnonzero(~np.isclose(*pairs, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True))
-    return int(apart[0]) if len(apart) else None

@@ -64,8 +64,16 @@ def find(workdir: pathlib.Path, run: str | None = None) -> Found:
     run_config = sweep.find(config, name).config
     _require_registered(run_config)
     functions.require_same(Workdir(workdir), functions.values([run_config]))
+    if any(row["run"] == name and row["status"] == "diverged" for row in Workdir(workdir).results()):
+        raise _diverged(workdir, name)
     of = {run.name: resolve(run.config, config.data.name, tokenizer) for run in sweep.expand(config)}
     return Found(of[name], tokenizer, part, tuple(of[lane] for lane in names), names.index(name))
+
+
+def _diverged(workdir: pathlib.Path, run: str) -> UserError:
+    return UserError(
+        f"--workdir={workdir}: {run} diverged and left no model: take another run, or train with a lower learning rate."
+    )
 
 
 def _require_registered(config: Config) -> None:
@@ -91,8 +99,7 @@ def load(workdir: pathlib.Path, run: str | None = None) -> Trained:
     cohort = Cohort(model, config, [lane_of(lane) for lane in lanes], objective)
     state, step = _restore(workdir, workdir / "checkpoints" / part, cohort)
     if state.diverged[index]:
-        which = f"--run={run} of --workdir={workdir}" if run else f"--workdir={workdir}"
-        raise UserError(f"{which} diverged and left no model: take another run, or train with a lower learning rate.")
+        raise _diverged(workdir, run or "its run")
     return Trained(config, model, jax.tree.map(lambda array_R: array_R[index], state.params), tokenizer, step)
 
 

@@ -53,7 +53,7 @@ def idle(mesh: Mesh, n_lanes: int, batch_size: int) -> str | None:
     if {device.process_index for device in mesh.devices.flat} != set(range(jax.process_count())):
         raise UserError(
             f"{words}, and one of the {jax.process_count()} processes has none of them: take a batch size that the "
-            "number of devices divides, or fewer processes."
+            "number of devices divides, leave config.devices open, or take fewer processes."
         )
     return words
 

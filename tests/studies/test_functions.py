@@ -1,6 +1,7 @@
 """A workdir never goes on with another function than the one it was begun with."""
 
 import json
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -43,7 +44,8 @@ def test_what_is_noted_is_what_the_model_computes(config, bent, tmp_path):
         config, **{"finetune.from_checkpoint": "w", "finetune.swap.from": "bent", "finetune.swap.to": "geglu"}
     )
     noted = functions.values([config, replace(fine, **{"finetune.swap.blocks": 1})])
-    assert noted["bent"] == {"fn": pytest.approx([1.5 * x if x > 0 else 0.5 * x for x in functions.INPUTS])}
+    assert noted["bent"]["fn"] == pytest.approx([1.5 * x if x > 0 else 0.5 * x for x in functions.INPUTS])
+    assert noted["bent"]["slope"][:5] == [0.5] * 5 and noted["bent"].keys() == {"fn", "slope"}
     assert noted["geglu"]["value_fn"] == pytest.approx(functions.INPUTS.tolist()) and "relu" not in noted
     assert noted["geglu"]["fn"] == pytest.approx(jax.nn.gelu(functions.INPUTS, approximate=False).tolist(), abs=1e-5)
     assert functions.values([replace(config, **{"model.activation": "stochastic_gelu"})])["stochastic_gelu"]["draw"]
@@ -52,10 +54,10 @@ def test_what_is_noted_is_what_the_model_computes(config, bent, tmp_path):
 @pytest.mark.parametrize(
     ("slope", "changes", "words"),
     [
-        (0.5005, {}, None),
-        (-3.0, {}, "'bent', whose fn at -6 was -3.0 and now is -24.0: restore"),
-        (0.5, {"gated": True}, "'bent', whose value_fn at -6 was None and now is -6.0"),
-        (jnp.nan, {}, "'bent', whose fn at -6 was -3.0 and now is None"),
+        (0.500001, {}, None),
+        (-3.0, {}, "'bent', whose fn at -20 was -10.0 and now is -80.0: restore"),
+        (0.5, {"gated": True}, "'bent', whose value_fn at -20 was None and now is -20.0"),
+        (jnp.nan, {}, "'bent', whose fn at -20 was -10.0 and now is None"),
     ],
 )
 def test_another_function_of_the_same_name_is_refused(config, bent, tmp_path, slope, changes, words):
@@ -68,6 +70,27 @@ def test_another_function_of_the_same_name_is_refused(config, bent, tmp_path, sl
         return
     with pytest.raises(UserError, match=words):
         functions.require_same(Workdir(tmp_path), functions.values([config]))
+
+
+@jax.custom_jvp
+def relu_with_another_slope(x):
+    return jax.nn.relu(x)
+
+
+relu_with_another_slope.defjvp(lambda x, dx: (jax.nn.relu(x[0]), 0.9 * dx[0]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "what"),
+    [
+        (jax.nn.relu, jax.nn.relu6, "fn"),
+        (partial(jax.nn.gelu, approximate=False), partial(jax.nn.gelu, approximate=True), "fn"),
+        (jax.nn.relu, relu_with_another_slope, "slope"),
+    ],
+)
+def test_small_edits_are_found(one, other, what):
+    noted = [functions._values(activations.Activation("mine", fn, "", "ours")) for fn in (one, other)]
+    assert functions.difference(noted[0], noted[0]) is None and functions.difference(*noted)[0] == what
 
 
 def test_a_workdir_that_notes_no_function_is_taken_as_it_is(config, bent, tmp_path):

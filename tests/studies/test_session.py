@@ -123,9 +123,20 @@ def test_a_lane_that_diverges_is_a_row_and_the_others_do_not_change_by_a_bit(sma
     assert 0 < int(wild[0]["steps"]) < 12 and float(wild[0]["initial_loss"]) > 5
     for name, row in rows.items():
         assert row == {**results(finished)[name], "lanes": "6"}
-    with pytest.raises(UserError, match=r"--run=relu-lr1e\+30-seed1 of --workdir=.* diverged and left no model"):
+    with pytest.raises(UserError, match=r"--workdir=.*: relu-lr1e\+30-seed1 diverged and left no model"):
         trained.load(tmp_path / "w", "relu-lr1e+30-seed1")
     assert trained.load(tmp_path / "w", "relu-lr0.001-seed1").step == 12
+
+
+def test_a_run_that_diverged_alone_is_not_read_from_the_checkpoint_before(small_sweep, tmp_path):
+    often = {"train.steps_per_call": 1, "train.eval_every": 1, "train.checkpoint_every": 1}
+    rates = {"optimizer.learning_rate": 1e36, "optimizer.warmup_steps": 12}
+    alone = replace(small_sweep, sweep=(), **often, **rates)
+    assert run(alone, tmp_path / "w") == 0
+    (row,) = results(tmp_path / "w").values()
+    assert row["status"] == "diverged" and list((tmp_path / "w/checkpoints/0").glob("[1-9]*"))
+    with pytest.raises(UserError, match="diverged and left no model"):
+        trained.load(tmp_path / "w")
 
 
 def test_what_does_not_fit_into_memory_is_halved(small_sweep, finished, tmp_path, monkeypatch, capsys):

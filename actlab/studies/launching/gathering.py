@@ -44,8 +44,12 @@ def _gather_rest(records: Workdir, jobs: Sequence[Job], command: Sequence[str]) 
             )
     computed: functions.Values = {}
     for job in jobs:
-        functions.require_same(job.workdir, computed)
-        computed |= manifests[job.number].get("activations", {})
+        for name, theirs in manifests[job.number].get("activations", {}).items():
+            if functions.difference(computed.setdefault(name, theirs), theirs):
+                raise UserError(
+                    f"--workdir={records.path}: jobs were trained with different functions of the name {name!r}: take "
+                    "another workdir and leave the file that registers it as it is."
+                )
     parts = {(job, part): names for job in jobs for part, names in manifest.parts(job.workdir).items()}
     for (job, part), names in parts.items():
         _link(records.path / "checkpoints" / f"{job.number}-{part}", job.workdir.path / "checkpoints" / part)

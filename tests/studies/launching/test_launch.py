@@ -183,9 +183,9 @@ def test_jobs_of_another_activation_are_refused(long_sweep, tmp_path):
     folder = tmp_path / "jobs" / "1"
     folder.mkdir(parents=True)
     tokens = setting.open_data([long_sweep])
-    known = {"data": {"fingerprint": tokens.fingerprint}, "activations": {"relu": {"fn": [7.0] * 25}}}
+    known = {"data": {"fingerprint": tokens.fingerprint}, "activations": {"relu": {"fn": [7.0] * 27}}}
     (folder / "manifest.json").write_text(json.dumps(known))
-    with pytest.raises(UserError, match="jobs/1 was begun with another 'relu', whose fn at -6 was 7.0 and now is 0.0"):
+    with pytest.raises(UserError, match="jobs/1 was begun with another 'relu', whose fn at -20 was 7.0 and now is 0.0"):
         launch(long_sweep, tmp_path, launching.Local())
 
 
