@@ -4,7 +4,7 @@ import itertools
 import os
 import pathlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from actlab.errors import UserError
@@ -42,14 +42,6 @@ def _gather_rest(records: Workdir, jobs: Sequence[Job], command: Sequence[str]) 
                 f"--workdir={records.path}: job {job.number} was trained on data with fingerprint {theirs[:12]}, job "
                 f"{jobs[0].number} on {data['fingerprint'][:12]}: take another workdir and leave data.dir as it is."
             )
-    computed: functions.Values = {}
-    for job in jobs:
-        for name, theirs in manifests[job.number].get("activations", {}).items():
-            if functions.difference(computed.setdefault(name, theirs), theirs):
-                raise UserError(
-                    f"--workdir={records.path}: jobs were trained with different functions of the name {name!r}: take "
-                    "another workdir and leave the file that registers it as it is."
-                )
     parts = {(job, part): names for job in jobs for part, names in manifest.parts(job.workdir).items()}
     for (job, part), names in parts.items():
         _link(records.path / "checkpoints" / f"{job.number}-{part}", job.workdir.path / "checkpoints" / part)
@@ -60,11 +52,23 @@ def _gather_rest(records: Workdir, jobs: Sequence[Job], command: Sequence[str]) 
         {
             "data": data,
             "parts": {f"{job.number}-{part}": names for (job, part), names in parts.items()},
-            "activations": computed,
+            "activations": _computed(records.path, manifests.values()),
             "launched": list(command),
             "sessions": list(itertools.chain.from_iterable(_sessions(*item) for item in manifests.items())),
         }
     )
+
+
+def _computed(path: pathlib.Path, manifests: Iterable[Mapping[str, Any]]) -> functions.Values:
+    """What the activations of all jobs compute; raises UserError where one name has two functions."""
+    computed: functions.Values = {}
+    for name, theirs in itertools.chain.from_iterable(one.get("activations", {}).items() for one in manifests):
+        if functions.difference(computed.setdefault(name, theirs), theirs):
+            raise UserError(
+                f"--workdir={path}: jobs were trained with different functions of the name {name!r}: take another "
+                "workdir and leave the file that registers it as it is."
+            )
+    return computed
 
 
 def _sessions(number: int, of_job: Mapping[str, Any]) -> list[dict[str, Any]]:

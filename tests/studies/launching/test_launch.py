@@ -15,6 +15,7 @@ from rich.console import Console
 from actlab.config import Config, replace, to_json
 from actlab.errors import UserError
 from actlab.studies import launching, session, sweep, trained
+from actlab.studies.launching import gathering
 from actlab.studies.launching.board import Board
 from actlab.studies.launching.job import Job
 from actlab.training import setting
@@ -187,6 +188,13 @@ def test_jobs_of_another_activation_are_refused(long_sweep, tmp_path):
     (folder / "manifest.json").write_text(json.dumps(known))
     with pytest.raises(UserError, match="jobs/1 was begun with another 'relu', whose fn at -20 was 7.0 and now is 0.0"):
         launch(long_sweep, tmp_path, launching.Local())
+
+
+def test_jobs_that_were_trained_with_two_functions_of_a_name_are_not_gathered(tmp_path):
+    one, other = ({"activations": {name: {"fn": [value] * 27}}} for name, value in (("bent", 1.0), ("relu", 0.0)))
+    assert gathering._computed(tmp_path, [one, {}, other, one]) == one["activations"] | other["activations"]
+    with pytest.raises(UserError, match="different functions of the name 'bent': take another"):
+        gathering._computed(tmp_path, [one, {"activations": {"bent": {"fn": [2.0] * 27}}}])
 
 
 def test_a_line_is_printed_where_the_state_changes_and_every_tenth(capsys):
