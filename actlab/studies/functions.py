@@ -17,7 +17,7 @@ from actlab.training.records import Workdir
 
 # Beyond 6 for what is bounded there.
 INPUTS = np.array([-20.0, *np.linspace(-6, 6, 25), 20.0], np.float32)
-# Devices and versions of XLA differ by less; GELU by tanh differs from GELU by four times as much.
+# A choice: a quarter of how far GELU by tanh is from GELU; how far devices are from each other was not measured.
 RTOL, ATOL = 1e-5, 1e-4
 
 Values = dict[str, dict[str, list[float | None]]]
@@ -45,7 +45,7 @@ def require_same(workdir: Workdir, computed: Values) -> None:
     A workdir begun by a version that did not note it is taken as it is.
     """
     known = workdir.manifest().get("activations", {})
-    for name in computed.keys() & known.keys():
+    for name in sorted(computed.keys() & known.keys()):
         found = difference(known[name], computed[name])
         if found is not None:
             what, x, before, now = found

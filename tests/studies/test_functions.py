@@ -97,6 +97,8 @@ def test_a_workdir_that_notes_no_function_is_taken_as_it_is(config, bent, tmp_pa
     bent(0.5)
     (tmp_path / "manifest.json").write_text("{}")
     functions.require_same(Workdir(tmp_path), functions.values([config]))
+    (tmp_path / "manifest.json").write_text(json.dumps({"activations": {"another": {"fn": []}}}))
+    functions.require_same(Workdir(tmp_path), functions.values([config]))
 
 
 def test_neither_training_nor_reading_goes_on_with_an_edited_function(config, bent, stopped_early, tmp_path):
