@@ -1,4 +1,4 @@
-"""Decides the claims on cost from costs.csv, which python -m actlab.bench activations writes; see README.md.
+"""Decides the claims on cost from costs.csv, which python -m actlab bench activations writes; see README.md.
 
 Command: python experiments/activation_cost/decide.py
 """
@@ -6,9 +6,10 @@ Command: python experiments/activation_cost/decide.py
 import csv
 import json
 import pathlib
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 
-from actlab import command
+from actlab.cli import command
 from actlab.errors import UserError
 
 FOLDER = pathlib.Path(__file__).parent
@@ -63,11 +64,12 @@ def _word(low: float, high: float, bounds: tuple[float, float]) -> str:
     return "refuted" if high < bounds[0] or low > bounds[1] else "undecided"
 
 
-def main(arguments: list[str]) -> None:
+@command.entry
+def main(argv: Sequence[str]) -> None:
     """Reads the table, writes verdicts.json, prints it."""
-    command.refuse(arguments)
+    command.parse(__doc__, argv)
     if not (FOLDER / COSTS).is_file():
-        raise UserError(f"{FOLDER / COSTS} is not there: measure first, see README.md.")
+        raise UserError(f"{FOLDER / COSTS} is missing: measure first, see README.md.")
     rows = list(csv.DictReader((FOLDER / COSTS).read_text().splitlines()))
     text = json.dumps({"claims": decide(rows)}, indent=2) + "\n"
     (FOLDER / VERDICTS).write_text(text)
@@ -75,4 +77,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    command.run(main)
+    sys.exit(main())

@@ -12,7 +12,7 @@ from typing import Any
 
 from ml_collections import config_dict
 
-from actlab import presets
+from actlab.config import presets
 from actlab.errors import UserError, suggestion
 
 RUNS = {"small": "runs/activation_swap", "paper": "runs/activation_swap_paper"}

@@ -1,32 +1,39 @@
-"""What the study came to: the loss right after a swap against k, and how it is regained, with verdicts and figures.
+"""Results of the study: the loss right after a swap against k, and how training recovers it, with verdicts and figures.
 
   python experiments/activation_swap/summary.py [RUNS [FOLDER]]
 
 RUNS holds the stages' workdirs, runs/activation_swap by default. FOLDER, the study's own by default, gets a row per run
 and evaluation, evaluations.csv, and what follows from it: jumps.csv, epochs.csv, verdicts.json, the figures jumps and
-epochs. Where RUNS is FOLDER, all is made again from the evaluations.csv there. Differences are paired by seed, with 95%
-intervals of Student's t; Holm corrects over the comparisons of a stage at a step.
+epochs, and report.html, a page with all of them. If RUNS is FOLDER, all is made again from its evaluations.csv.
+Differences are paired by seed, with 95% intervals of Student's t; Holm corrects over the comparisons of a stage at a
+step.
 """
 
 import csv
 import json
 import pathlib
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
 
-from actlab import command
 from actlab import config as config_lib
-from actlab.activations import colours, figures
-from actlab.config import Config
+from actlab.analysis.effects import judge, paired, t_interval
+from actlab.cli import command
+from actlab.config import Config, sweep
 from actlab.errors import UserError
 from actlab.files import write_atomically
-from actlab.studies import sweep
-from actlab.studies.statistics import judge, paired, t_interval
-from actlab.training.records import Workdir
+from actlab.workdir.records import Workdir
+
+try:
+    import altair as alt
+
+    from actlab.report import charts, page
+    from actlab.report.page import Cell, Figure, Section, Swatch, Table, Text
+    from actlab.report.page.render import export, render
+except ModuleNotFoundError as error:
+    sys.exit(command.missing(error))
 
 FOLDER = pathlib.Path(__file__).parent
 EVALUATIONS = "evaluations.csv"
@@ -36,6 +43,14 @@ STAGES = {  # and what their losses are of
     "finetune": "endings, fine-tuned right after the swap",
     "continued": "endings, fine-tuned after training on",
 }
+LEAD = (
+    "What a trained encoder loses when the activation of k of its blocks is replaced, how much of that a changed "
+    "bias recovers, and how fast training recovers the rest. Question, protocol and conclusion are in the README."
+)
+VERDICTS = (
+    "Is the loss of the first lower than that of the second? Paired by seed; Holm over the comparisons of a stage at "
+    "one step; equivalent: within 0.005 nats."
+)
 MEASURED = ("accuracy", "majority_accuracy", "dead_fraction")
 _DIGITS = 9  # what a sum in another order could change is left out
 
@@ -45,7 +60,7 @@ Seeds = dict[int, Row]
 
 
 class Arm(NamedTuple):
-    """What a run is but for its seed: pre-trained with an activation, then `to` in the first `blocks` blocks."""
+    """A run without its seed: pre-trained with `activation`, which `to` then replaces in the first `blocks` blocks."""
 
     activation: str
     to: str = ""
@@ -61,11 +76,12 @@ class Arm(NamedTuple):
 Curves = dict[str, dict[Arm, dict[int, Seeds]]]  # stage -> arm -> step -> seed -> row
 
 
-def main(arguments: list[str]) -> None:
+@command.entry
+def main(argv: Sequence[str]) -> None:
     """Writes the table of runs and all that follows from it, and prints the verdicts."""
-    command.refuse(arguments[2:])
-    runs = pathlib.Path(arguments[0] if arguments else "runs/activation_swap")
-    folder = pathlib.Path(arguments[1]) if len(arguments) > 1 else FOLDER
+    given = command.parse(__doc__, argv, n_words=2)
+    runs = pathlib.Path(given[0] if given else "runs/activation_swap")
+    folder = pathlib.Path(given[1]) if len(given) > 1 else FOLDER
     if runs.resolve() != folder.resolve():
         _write(folder / EVALUATIONS, collect(runs))
     stages = curves(read(folder / EVALUATIONS))
@@ -75,15 +91,15 @@ def main(arguments: list[str]) -> None:
     # No claim waits for this study; actlab.claims reads the file of every study.
     content = {"claims": {}, "comparisons": _rounded(verdicts)}
     write_atomically(folder / "verdicts.json", json.dumps(content, indent=2, allow_nan=False) + "\n")
-    draw(folder, jumped, by_epoch)
+    write_page(folder, jumped, by_epoch, verdicts)
     print(*map(words, verdicts), sep="\n")
 
 
 def collect(runs: pathlib.Path) -> Rows:
-    """A row per run and evaluation of the stages that there are.
+    """A row per run and evaluation, of every stage that was trained.
 
     Raises:
-        UserError: for a folder without a stage, or a run that diverged.
+        UserError: no stage was trained, or a run diverged.
     """
     found = [row for stage in STAGES if (runs / stage / "config.json").is_file() for row in _stage(runs / stage)]
     if not found:
@@ -129,10 +145,10 @@ def read(path: pathlib.Path) -> Rows:
     """The table of runs.
 
     Raises:
-        UserError: where there is none.
+        UserError: the file is missing.
     """
     if not path.is_file():
-        raise UserError(f"{path} is not there: give a folder of stages, or one with that table.")
+        raise UserError(f"{path} is missing: give a folder of stages, or one with that table.")
     return list(csv.DictReader(path.read_text().splitlines()))
 
 
@@ -140,7 +156,7 @@ def curves(rows: Iterable[Row]) -> Curves:
     """The rows by stage, arm, step and seed.
 
     Raises:
-        UserError: for an arm with a single seed.
+        UserError: an arm has a single seed.
     """
     found: Curves = {}
     for row in rows:
@@ -154,10 +170,10 @@ def curves(rows: Iterable[Row]) -> Curves:
 
 
 def jumps(stages: Curves) -> Rows:
-    """A row per arm: the mean loss before any step, and how far it lies above the same seeds' without a swap.
+    """A row per arm: the mean loss before the first step, and by how much it exceeds that of the same seeds unswapped.
 
     Raises:
-        UserError: where the stage swap is not trained.
+        UserError: the stage swap was not trained.
     """
     if "swap" not in stages:
         raise UserError("the stage swap is not trained: train it first, see README.md.")
@@ -187,9 +203,9 @@ def epochs(stages: Curves) -> Rows:
 
 
 def compare(stages: Curves) -> Rows:
-    """Verdicts: of the encoder whose activation stayed against each other arm, and of the mean folded or not.
+    """Verdicts: the unchanged encoder against every other arm, and the mean folded into the bias against not.
 
-    Right after the swap and at the end of every stage, as far as all arms have come.
+    At step 0 of the stage swap, and in every stage at the last step that all arms have reached.
     """
     found: Rows = []
     for stage, arms in stages.items():
@@ -205,7 +221,7 @@ def compare(stages: Curves) -> Rows:
 
 
 def _pairs(arms: Iterable[Arm]) -> list[tuple[Arm, Arm]]:
-    """(first, second), of which the first is asked to have the lower loss."""
+    """(first, second): is the loss of the first lower?"""
     kept = Arm("gelu")
     folded = [(arm, arm._replace(fold=False)) for arm in arms if arm.fold]
     return [*((kept, arm) for arm in arms if arm != kept), *folded]
@@ -221,55 +237,91 @@ def words(verdict: Row) -> str:
     return f"{title}: loss of {question} {verdict['verdict']} at this scale ({numbers}{reason})"
 
 
-@matplotlib.rc_context(figures.SETTINGS)
-def draw(folder: pathlib.Path, jumped: Rows, by_epoch: Rows) -> None:
-    """Writes both figures as PNG and SVG."""
-    figures.save(_jumps(jumped), folder / "jumps")
-    figures.save(_epochs(by_epoch), folder / "epochs")
+def write_page(folder: pathlib.Path, jumped: Rows, by_epoch: Rows, verdicts: Rows) -> None:
+    """Writes the figures as SVG and PNG, and with the tables as one HTML page, report.html."""
+    figures = _jumps_figure(jumped), _epochs_figure(by_epoch)
+    for figure in figures:
+        export(figure, folder)
+    sections = [
+        Section("jumps-section", "The loss right after a swap", (figures[0], _table("jumps-table", jumped))),
+        Section("epochs-section", "During training", (figures[1], _table("epochs-table", by_epoch))),
+        Section("verdicts", "Verdicts", (Text(VERDICTS), _table("verdicts-table", list(map(_verdict, verdicts))))),
+    ]
+    write_atomically(folder / "report.html", render("Activation swap", LEAD, sections))
 
 
-def _jumps(rows: Rows) -> Figure:
-    figure = Figure(figsize=(4, 3), layout="constrained")
-    axes = figure.subplots()
-    lines: dict[tuple[str, bool], Rows] = {}
-    for row in rows:
-        if row["blocks"]:
-            lines.setdefault((row["to"], row["fold"]), []).append(row)
-    for (to, fold), mine in lines.items():
-        k, jump, low, high = np.array([[row[name] for name in ("blocks", "jump", "low", "high")] for row in mine]).T
-        label = {"label": f"{to}, mean folded" if fold else to}
-        axes.errorbar(k, jump, (jump - low, high - jump), marker="o", ms=3, capsize=2, **_style(to, fold), **label)
-    axes.set(xlabel="blocks that were swapped", ylabel="loss above no swap, nats/masked token")
-    axes.set_xticks(sorted({row["blocks"] for row in rows}))
-    axes.legend()
-    return figure
+def _jumps_figure(rows: Rows) -> Figure:
+    shown = [
+        (_swap(row), row["blocks"], *(row[name] for name in ("jump", "low", "high"))) for row in rows if row["blocks"]
+    ]
+    base = alt.Chart(alt.NamedData("jumps")).encode(
+        x=alt.X("blocks:O", title="swapped blocks", axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("jump:Q", title="loss minus that without a swap, nats/masked token"),
+        **_channels([row[0] for row in shown]),
+    )
+    tips = ["arm:N", "blocks:Q", "jump:Q", "low:Q", "high:Q"]
+    bars = base.mark_rule().encode(y="low:Q", y2="high:Q")
+    chart = alt.layer(base.mark_line(), bars, base.mark_point(filled=True, size=50, opacity=1).encode(tooltip=tips))
+    said = "; ".join(f"{arm} in {k}: {jump:.4f}" for arm, k, jump, *_ in shown)
+    data = {"jumps": page.Rows(("arm", "blocks", "jump", "low", "high"), shown)}
+    caption = "Mean over seeds with its 95% interval; each seed is compared with itself without a swap."
+    return Figure("jumps", charts.spec(chart.properties(width="container", height=280), {}), data, said, caption)
 
 
-def _epochs(rows: Rows) -> Figure:
-    stages = [stage for stage in STAGES if stage != "pretrain" and any(row["stage"] == stage for row in rows)]
+def _epochs_figure(rows: Rows) -> Figure:
     most = max(row["blocks"] for row in rows)
-    figure = Figure(figsize=(2.6 * len(stages), 3), layout="constrained")
-    panels = figure.subplots(1, len(stages), squeeze=False)[0]
-    for panel, stage in zip(panels, stages, strict=True):
-        mine = [row for row in rows if row["stage"] == stage and row["blocks"] in (0, most)]
-        for arm in dict.fromkeys(_arm(row) for row in mine):
-            points = [[row[name] for name in ("epoch", "loss", "low", "high")] for row in mine if _arm(row) == arm]
-            epoch, loss, low, high = np.array(points).T
-            style = _style(arm.to or arm.activation, arm.fold, started=not arm.blocks and arm.activation != "gelu")
-            panel.plot(epoch, loss, marker="o", ms=3, **style, label=str(arm))
-            panel.fill_between(epoch, low, high, color=style["color"], alpha=0.18, lw=0)
-        panel.set_title(STAGES[stage], fontsize=8)
-        panel.set(xlabel="epoch", ylabel="validation loss, nats")
-    found = {name: line for panel in panels for line, name in zip(*panel.get_legend_handles_labels(), strict=True)}
-    figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=3)
-    return figure
+    kept = [row for row in rows if row["stage"] != "pretrain" and row["blocks"] in (0, most)]
+    shown = [
+        (STAGES[row["stage"]], str(_arm(row)), *(row[name] for name in ("epoch", "loss", "low", "high")))
+        for row in kept
+    ]
+    arms, stages = (list(dict.fromkeys(row[index] for row in shown)) for index in (1, 0))
+    plain = alt.Chart().encode(x=alt.X("epoch:Q", axis=alt.Axis(tickCount=5)))
+    channels = _channels(arms)
+    fill = alt.Fill("arm:N", scale=channels["color"]["scale"], legend=channels["color"]["legend"])
+    y = {"title": "validation loss, nats", "scale": alt.Scale(zero=False)}
+    band = plain.mark_area(opacity=0.12, strokeWidth=0).encode(y=alt.Y("low:Q", **y), y2="high:Q", fill=fill)
+    tips = ["arm:N", "epoch:Q", "loss:Q", "low:Q", "high:Q"]
+    line = plain.mark_line(point=True).encode(y=alt.Y("loss:Q", **y), tooltip=tips, **channels)
+    panels = alt.layer(band, line).properties(width=200, height=200)
+    facet = alt.Facet("stage:N", title=None, sort=stages, header=alt.Header(labelFontSize=10))
+    chart = panels.facet(facet, data=alt.NamedData("epochs"))
+    chart = chart.resolve_scale(y="independent", x="independent").resolve_axis(x="independent")
+    data = {"epochs": page.Rows(("stage", "arm", "epoch", "loss", "low", "high"), shown)}
+    said = f"Validation loss against epoch of {len(arms)} arms; the table below lists the values."
+    caption = "Mean over seeds; the band is its 95% interval."
+    return Figure("epochs", charts.spec(chart, {}), data, said, caption)
 
 
-def _style(name: str, fold: bool, started: bool = False) -> dict[str, Any]:
-    """The activation's colour and dashes; others for a folded mean, dots for what had it from the start."""
-    style = colours.style(name)
-    dashes = (0, style.dashes) if style.dashes else "-"
-    return {"color": style.colour, "linestyle": "--" if fold else ":" if started else dashes}
+def _channels(arms: Sequence[str]) -> dict[str, Any]:
+    """Colour and dashes by the activation with which an arm ends; dashed if folded, dotted if trained from scratch."""
+    names = list(dict.fromkeys(arms))
+    last = [name.removeprefix("gelu, ").split(",")[0].split(" in ")[0] for name in names]
+    styles = [charts.style(one) for one in last]
+    for index, name in enumerate(names):
+        scratch = name == "relu" and "gelu" in names
+        dashes = charts.DASHED if "folded" in name else charts.DOTTED if scratch else styles[index].dashes
+        styles[index] = Swatch(styles[index].colour, dashes)
+    return charts.lines(names, {"columns": 3, "labelLimit": 300}, "arm", styles)
+
+
+def _swap(row: Row) -> str:
+    return row["to"] + (", mean folded" if row["fold"] else "")
+
+
+def _verdict(one: Row) -> dict[str, Any]:
+    low, high = one["t_interval"]
+    place = {name: one[name] for name in ("stage", "step", "first", "second")}
+    numbers = {"difference, nats": one["mean_difference"], "95% interval": f"{low:+.3g} to {high:+.3g}"}
+    return place | numbers | {"p, Holm": one["p_holm"], "verdict": one["verdict"]}
+
+
+def _table(name: str, rows: Rows) -> Table:
+    cells = [
+        [Cell(f"{value:.4g}", value) if isinstance(value, int | float) else str(value) for value in row.values()]
+        for row in rows
+    ]
+    return Table(name, tuple(rows[0]), cells, filtered=True)
 
 
 def _arm(row: Row) -> Arm:
@@ -299,4 +351,4 @@ def _write(path: pathlib.Path, rows: Rows) -> None:
 
 
 if __name__ == "__main__":
-    command.run(main)
+    sys.exit(main())

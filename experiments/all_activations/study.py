@@ -10,7 +10,8 @@ Expected loss: small 1.37 (polynorm) to 2.03 nats/byte (hard_sigmoid) at the bes
 
 from ml_collections import config_dict
 
-from actlab import activations, presets
+from actlab import activations
+from actlab.config import presets
 
 # So small that 1,330 runs are hours, and activations still come apart: 0.12M parameters over bytes, 1.0M tokens.
 SMALL = {

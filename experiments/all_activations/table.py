@@ -8,10 +8,11 @@ A star marks a difference from GELU that is shown, = one within the margin, both
 import csv
 import json
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from actlab import command
+from actlab.cli import command
 from actlab.errors import UserError
 
 FOLDER = pathlib.Path(__file__).parent
@@ -31,12 +32,13 @@ HEADER = (
 Cost = Mapping[str, tuple[float, float, float]]
 
 
-def main(arguments: list[str]) -> None:
+@command.entry
+def main(argv: Sequence[str]) -> None:
     """Prints the table."""
-    command.refuse(arguments[1:])
-    path = (pathlib.Path(arguments[0]) if arguments else FOLDER) / "verdicts.json"
+    words = command.parse(__doc__, argv, n_words=1)
+    path = (pathlib.Path(words[0]) if words else FOLDER) / "verdicts.json"
     if not path.is_file():
-        raise UserError(f"{path} is missing: python -m actlab.verdict writes it.")
+        raise UserError(f"{path} is missing: python -m actlab verdict writes it.")
     comparison = json.loads(path.read_text())["comparisons"][0]
     with COSTS.open(newline="") as file:
         cost = costs(csv.DictReader(file))
@@ -100,4 +102,4 @@ def _line(cells: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    command.run(main)
+    sys.exit(main())

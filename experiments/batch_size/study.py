@@ -1,15 +1,15 @@
 """Question: does GELU bear larger batches than ReLU, at a fixed number of tokens?
 
 Command: python -m actlab.main --config=experiments/batch_size/study.py[:small|char|paper] --workdir=runs/batch_size
-ReLU and GELU, batches of 16, 64 and 256 windows, four learning rates, five seeds: 120 runs in six cohorts.
+ReLU and GELU, batches of 16, 64 and 256 windows, four learning rates, five seeds: 120 runs in six programs.
 Expected time: small under an hour on 2 CPU cores; --dry_run tells that of this machine.
 Expected loss: small about 1.4 nats/byte with the smallest batch.
 """
 
 from ml_collections import config_dict
 
-from actlab import presets
-from actlab.protocol import Arm, gap_grows, lower
+from actlab.analysis.protocol import Arm, gap_grows, lower
+from actlab.config import presets
 
 BATCHES = (16, 64, 256)
 _SMALL, _LARGE = ({"data.batch_size": size} for size in (BATCHES[0], BATCHES[-1]))

@@ -10,9 +10,10 @@ without context 5.8, which is where 8e-3 stays behind the sum.
 
 from ml_collections import config_dict
 
-from actlab import presets, protocol
+from actlab.analysis import protocol
+from actlab.analysis.protocol import lower
+from actlab.config import presets
 from actlab.errors import UserError, suggestion
-from actlab.protocol import lower
 
 FEW = ("tanh", "gelu", "relu", "swiglu")
 ALL = (*FEW, "gelu_tanh", "elu", "silu", "geglu")

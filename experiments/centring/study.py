@@ -1,15 +1,15 @@
 """Question: does it help that an activation's outputs are centred on 0, and do the weights behind it drift if not?
 
 Command: python -m actlab.main --config=experiments/centring/study.py[:small|char|paper] --workdir=runs/centring
-GELU, GELU less its mean, ReLU, tanh, ELU, SELU, five learning rates, five seeds: 150 runs in six cohorts.
+GELU, GELU less its mean, ReLU, tanh, ELU, SELU, five learning rates, five seeds: 150 runs in six programs.
 Expected time: small under an hour on 2 CPU cores; --dry_run tells that of this machine.
 Expected loss: small about 1.5 nats/byte at the better rates.
 """
 
 from ml_collections import config_dict
 
-from actlab import presets
-from actlab.protocol import Arm, lower
+from actlab.analysis.protocol import Arm, lower
+from actlab.config import presets
 
 DRIFT = "down_mean"  # the mean of the second projection's weights, over layers
 # Drift: behind GELU the weights' mean is more negative than behind the centred GELU, at each of these rates.

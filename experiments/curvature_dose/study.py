@@ -2,7 +2,7 @@
 
 Command: python -m actlab.main --config=experiments/curvature_dose/study.py[:small|char|paper] --workdir=runs/curvature
 x Phi(x / s) at five s, from ReLU's kink (s = 0) to nearly a straight line (4), and three activations that with GELU
-make two by two of kink and tail; five learning rates, five seeds: 225 runs in nine cohorts.
+make two by two of kink and tail; five learning rates, five seeds: 225 runs in nine programs.
 Expected time: small under an hour on 2 CPU cores; --dry_run tells that of this machine.
 Expected loss: small about 1.5 nats/byte at the better rates.
 """
@@ -11,8 +11,10 @@ import jax.numpy as jnp
 from jax import Array
 from ml_collections import config_dict
 
-from actlab import activations, presets, protocol
-from actlab.protocol import Arm, Contrast, falls
+from actlab import activations
+from actlab.analysis import protocol
+from actlab.analysis.protocol import Arm, Contrast, falls
+from actlab.config import presets
 
 
 @activations.elementwise

@@ -1,15 +1,15 @@
 """Question: how many hidden units die, of which activation, at which learning rate, and for good?
 
 Command: python -m actlab.main --config=experiments/death_audit/study.py[:small|char|paper] --workdir=runs/death_audit
-Seven activations, three learning rates, five seeds, without warmup and with 2% of it: 210 runs in 14 cohorts.
+Seven activations, three learning rates, five seeds, without warmup and with 2% of it: 210 runs in 14 programs.
 Expected time: small under an hour on 2 CPU cores; --dry_run tells that of this machine.
 Expected loss: small about 1.5 nats/byte at the better rates.
 """
 
 from ml_collections import config_dict
 
-from actlab import presets
-from actlab.protocol import Arm, above
+from actlab.analysis.protocol import Arm, above
+from actlab.config import presets
 
 RATES = (1e-3, 3e-3, 1e-2)
 SMALL = {**presets.TINY, "train.census_every": 200, "train.probe_every": 200}

@@ -1,15 +1,15 @@
 """Question: does it matter to training which form of GELU is computed: exact, by tanh, or the quick one?
 
 Command: python -m actlab.main --config=experiments/exact_vs_tanh/study.py[:small|char|paper] --workdir=runs/forms
-Four forms, two learning rates, float32 and bfloat16, ten seeds: 160 runs in eight cohorts.
+Four forms, two learning rates, float32 and bfloat16, ten seeds: 160 runs in eight programs.
 Expected time: small under an hour on 2 CPU cores; --dry_run tells that of this machine.
 Expected loss: small about 1.5 nats/byte.
 """
 
 from ml_collections import config_dict
 
-from actlab import presets
-from actlab.protocol import lower
+from actlab.analysis.protocol import lower
+from actlab.config import presets
 
 # gelu_tanh is computed by the sigmoid, gelu_tanh_jax by tanh as jax.nn has it.
 FORMS = ("gelu", "gelu_tanh", "gelu_tanh_jax", "quick_gelu")

@@ -1,85 +1,98 @@
 """Draws figure.svg: activations, their slopes, and how near its floor a small decoder came with each.
 
 Command, from the root of the repository: python experiments/first_runs/figure.py
-Everything in it comes from the formulas of actlab.activations and the rows of results.csv of 2,400 steps.
+Everything in it comes from the formulas of actlab.activations and the rows of results.csv with 2,400 steps.
 """
 
-import csv
 import pathlib
-from typing import Any
+import sys
 
-import matplotlib
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from actlab.analysis import results
+from actlab.analysis.results import Result
+from actlab.cli import command
 
-from actlab.activations import figures
-from actlab.activations.colours import style
+try:
+    import altair as alt
+
+    from actlab.report import charts, explorer
+    from actlab.report.page import Figure, Rows
+    from actlab.report.page.render import export
+except ModuleNotFoundError as error:
+    sys.exit(command.missing(error))
 
 HERE = pathlib.Path(__file__).parent
-STEPS = "2400"
-LOW, HIGH, POINTS = -4.0, 4.0, 161
-GATES = {"swiglu": "silu"}  # what is drawn of a gated one is its gate
+STEPS = 2400
+GATES = {"swiglu": "silu"}  # of a gated activation the gate is drawn
 
 
-def runs() -> list[dict[str, str]]:
+def runs() -> list[Result]:
     """The first run of each activation on the embedded corpus, lowest loss first."""
-    rows = csv.DictReader((HERE / "results.csv").read_text().splitlines())
-    first: dict[str, dict[str, str]] = {}
-    for row in rows:
-        if row["data"] == "story_grammar" and row["steps"] == STEPS:
-            first.setdefault(row["activation"], row)
-    return sorted(first.values(), key=lambda row: float(row["final_loss"]))
+    first: dict[str, Result] = {}
+    for run in results.read([HERE / results.FILE]):
+        if run.data == "story_grammar" and run.steps == STEPS:
+            first.setdefault(run.activation, run)
+    return sorted(first.values(), key=lambda run: run.final_loss)
 
 
-@matplotlib.rc_context(figures.SETTINGS)
-def draw() -> Figure:
+def figure() -> Figure:
     """Three panels: f, f', and validation losses above the floor."""
     found = runs()
-    figure = Figure(figsize=(9.0, 2.9), layout="constrained")
-    value, slope, losses = figure.subplots(1, 3, width_ratios=(1, 1, 1.5))
-    for row in found:
-        _curves(value, slope, row["activation"])
-    value.set(title="f(x)", xlabel="x", ylim=(-1.3, 3.2))
-    slope.set(title="f′(x)", xlabel="x", ylim=(-0.2, 1.25))
-    _losses(losses, found)
-    figure.legend(*value.get_legend_handles_labels(), loc="outside lower center", ncols=5, handlelength=3)
-    return figure
+    names = [run.activation for run in found]
+    curves = [
+        (name, order, x, y)
+        for name in names
+        for order, points in zip("01", explorer.facts(GATES.get(name, name), complete=False).curves, strict=False)
+        for x, y in points
+        if -4 <= x <= 4
+    ]
+    losses = [(run.activation, float(run.floor or "nan"), run.final_loss) for run in found]
+    data = {
+        "curves": Rows(("activation", "order", "x", "y"), curves),
+        "losses": Rows(("activation", "low", "loss"), losses),
+    }
+    panels = [
+        _curves(names, "0", "f(x)", (-1.3, 3.2)),
+        _curves(names, "1", "f′(x)", (-0.2, 1.25)),
+        _losses(names, losses[0][1]),
+    ]
+    spec = charts.spec(alt.hconcat(*panels, spacing=16), {})
+    return Figure("figure", spec, data, "f, f' and the validation loss of five activations.")
 
 
-def _curves(value: Axes, slope: Axes, name: str) -> None:
-    gate = GATES.get(name, name)
-    x = np.linspace(LOW, HIGH, POINTS)
-    for axes, y in zip((value, slope), figures.curves(gate, LOW, HIGH, POINTS)[:2], strict=True):
-        label = name if gate == name else f"{name} (its gate, {gate})"
-        axes.plot(x, figures.broken(np.asarray(y)), label=label, **_line(name))
+def _curves(names: list[str], order: str, title: str, window: tuple[float, float]) -> alt.Chart:
+    labels = " : ".join(f"datum.label === '{name}' ? '{name} (its gate, {gate})'" for name, gate in GATES.items())
+    legend = {"labelExpr": f"{labels} : datum.label", "columns": 5}
+    return (
+        alt.Chart(alt.NamedData("curves"), title=title, width=145, height=175)
+        .transform_filter(f"datum.order === '{order}'")
+        .mark_line(strokeWidth=1.8, clip=True)
+        .encode(
+            x=alt.X("x:Q", axis=alt.Axis(tickCount=5)),
+            y=alt.Y("y:Q", title=None, scale=alt.Scale(domain=window, nice=False), axis=alt.Axis(tickCount=6)),
+            **charts.lines(names, legend),
+        )
+    )
 
 
-def _line(name: str) -> dict[str, Any]:
-    of = style(name)
-    return {"color": of.colour, "linestyle": (0, of.dashes) if of.dashes else "-", "linewidth": 1.6}
-
-
-def _losses(axes: Axes, found: list[dict[str, str]]) -> None:
-    floor = float(found[0]["floor"])
-    for place, row in enumerate(found):
-        loss, line = float(row["final_loss"]), _line(row["activation"])
-        axes.plot([floor, loss], [place, place], **line)
-        axes.plot(loss, place, "o", color=line["color"], ms=5)
-        axes.annotate(f"{loss:.3f}", (loss, place), (6, -3), textcoords="offset points")
-    axes.axvline(floor, color="black", lw=1)
-    axes.annotate(f"floor {floor:.3f}", (floor, len(found) - 0.4), (3, 0), textcoords="offset points")
-    names = [row["activation"] for row in found]
-    axes.set(yticks=range(len(found)), yticklabels=names, xlim=(floor - 0.02, 1.42), ylim=(len(found) - 0.2, -0.6))
-    axes.set(title=f"validation loss, {int(STEPS):,} steps, one seed", xlabel="nats/token")
-    axes.grid(False, axis="y")
-
-
-def main() -> None:
-    """Writes the file."""
-    draw().savefig(HERE / "figure.svg", metadata={"Date": None})
+def _losses(names: list[str], floor: float) -> alt.LayerChart | alt.FacetChart:
+    scale = alt.Scale(domain=[floor - 0.02, 1.45], nice=False)
+    x = alt.X("loss:Q", title="nats/token", scale=scale, axis=alt.Axis(tickCount=6))
+    base = alt.Chart(alt.NamedData("losses")).encode(
+        y=alt.Y("activation:N", sort=names, title=None), **charts.lines(names)
+    )
+    bars = base.mark_rule(strokeWidth=2).encode(x=x, x2="low:Q")
+    dots = base.mark_point(filled=True, size=60, opacity=1).encode(x=x)
+    texts = base.mark_text(align="left", dx=7).encode(
+        x=x, text=alt.Text("loss:Q", format=".3f"), color=alt.value("black")
+    )
+    line = alt.Chart(alt.Data(values=[{"floor": floor}])).encode(x=alt.X("floor:Q", scale=scale))
+    edge = line.mark_rule(color="black")
+    label = line.mark_text(align="left", baseline="bottom", dx=3).encode(
+        y=alt.value(174), text=alt.value(f"floor {floor:.3f}")
+    )
+    title = f"validation loss, {STEPS:,} steps, one seed"
+    return alt.layer(bars, dots, texts, edge, label).properties(title=title, width=215, height=175)
 
 
 if __name__ == "__main__":
-    with matplotlib.rc_context(figures.SETTINGS):
-        main()
+    export(figure(), HERE)

@@ -2,15 +2,16 @@
 
 Command: python -m actlab.main --config=experiments/gates/study.py[:small|char|paper] --workdir=runs/gates
 Four plain activations and five gated ones at 2/3 of the width, five learning rates, five seeds: 225 runs in nine
-cohorts.
+programs.
 Expected time: small under an hour on 2 CPU cores; --dry_run tells that of this machine.
 Expected loss: small about 1.5 nats/byte at the better rates.
 """
 
 from ml_collections import config_dict
 
-from actlab import presets, protocol
-from actlab.protocol import lower
+from actlab.analysis import protocol
+from actlab.analysis.protocol import lower
+from actlab.config import presets
 
 PLAIN = ("relu", "gelu", "silu", "relu2")
 GATED = ("glu", "bilinear", "reglu", "geglu", "swiglu")

@@ -2,15 +2,16 @@
 
 Command: python -m actlab.main --config=experiments/post_activation_norm/study.py[:small|char|paper] --workdir=runs/norm
 ReLU and GELU, with and without RMSNorm between activation and second projection, five learning rates, five seeds: 100
-runs in four cohorts.
+runs in four programs.
 Expected time: small under half an hour on 2 CPU cores; --dry_run tells that of this machine.
 Expected loss: small about 1.5 nats/byte at the better rates.
 """
 
 from ml_collections import config_dict
 
-from actlab import presets, protocol
-from actlab.protocol import Arm, lower
+from actlab.analysis import protocol
+from actlab.analysis.protocol import Arm, lower
+from actlab.config import presets
 
 WITH, WITHOUT = ({"model.activation_norm": kind} for kind in ("rmsnorm", "none"))
 # RMSNorm does not centre; what it could undo shows as a lower loss and a lower sensitivity.

@@ -2,31 +2,38 @@
 
 Command: python experiments/relu_vs_gelu/arms.py [FOLDER]
 FOLDER, the study's own by default, holds the plain study's results.csv and a folder with one for every arm. Writes
-arms.csv and the figure arms, and prints a table for the page. The gap is GELU's loss less ReLU's, paired by seed, with
+arms.csv and the figure arms, and prints a table for the page. The gap is GELU's loss minus ReLU's, paired by seed, with
 2% of warmup; its change is that from the plain study. 95% intervals of Student's t; Holm corrects over the arms at a
 rate, the plain study among them.
 """
 
 import csv
 import pathlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
 
-from actlab import command
-from actlab.activations import figures
+from actlab.analysis import results
+from actlab.analysis.effects import Effect, Judgement, judge, nats, paired
+from actlab.analysis.results import Result
+from actlab.cli import command
 from actlab.errors import UserError
-from actlab.studies import table
-from actlab.studies.statistics import Effect, Judgement, judge, nats, paired
-from actlab.studies.table import Result
+
+try:
+    import altair as alt
+
+    from actlab.report import charts, page
+    from actlab.report.page.render import export
+except ModuleNotFoundError as error:
+    sys.exit(command.missing(error))
 
 FOLDER = pathlib.Path(__file__).parent
 RESULTS, ARMS = "results.csv", "arms.csv"
 PLAIN, WARMUP = "plain", "optimizer.warmup_steps"
 NAMES = ("relu", "gelu")
+GAP = ("gap", "gap_low", "gap_high")
 LABELS = {
     PLAIN: "as it is",
     "gain": "initialisation by gain",
@@ -41,10 +48,11 @@ Losses = dict[str, dict[int, float]]  # activation -> seed -> nats/byte
 Rows = list[dict[str, Any]]
 
 
-def main(arguments: list[str]) -> None:
+@command.entry
+def main(argv: Sequence[str]) -> None:
     """Writes the arms' table and figure, and prints the table."""
-    command.refuse(arguments[1:])
-    folder = pathlib.Path(arguments[0]) if arguments else FOLDER
+    words = command.parse(__doc__, argv, n_words=1)
+    folder = pathlib.Path(words[0]) if words else FOLDER
     rows = compare(read(folder))
     with (folder / ARMS).open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
@@ -55,13 +63,13 @@ def main(arguments: list[str]) -> None:
 
 
 def read(folder: pathlib.Path) -> dict[str, dict[float, Losses]]:
-    """Losses by arm, learning rate, activation and seed, of the rates at which an arm has every run.
+    """Losses by arm, learning rate, activation and seed, at the rates at which all of an arm's runs have ended.
 
     Raises:
-        UserError: where there is no arm.
+        UserError: the plain study, or every arm, is missing.
     """
     places = {PLAIN: folder, **{arm: folder / arm for arm in LABELS if arm != PLAIN}}
-    found = {arm: _losses(table.read([path / RESULTS])) for arm, path in places.items() if (path / RESULTS).is_file()}
+    found = {arm: _losses(results.read([path / RESULTS])) for arm, path in places.items() if (path / RESULTS).is_file()}
     if PLAIN not in found or len(found) == 1:
         raise UserError(f"{folder} has no {RESULTS} beside one in a folder of an arm: train both first, see README.md.")
     return found
@@ -69,7 +77,7 @@ def read(folder: pathlib.Path) -> dict[str, dict[float, Losses]]:
 
 def _losses(results: Sequence[Result]) -> dict[float, Losses]:
     longest = max(_warmup(result) for result in results)
-    mine = [result for result in results if _warmup(result) == longest]
+    mine = [result for result in results if _warmup(result) == longest]  # the plain study was also run without
     whole = {result.learning_rate for result in mine} - {result.learning_rate for result in mine if not result.done}
     found: dict[float, Losses] = {}
     for result in mine:
@@ -148,23 +156,24 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-@matplotlib.rc_context(figures.SETTINGS)
 def draw(folder: pathlib.Path, rows: Rows) -> None:
-    """The gaps with their intervals, a panel for each rate, as PNG and SVG."""
-    rates = sorted({row["learning_rate"] for row in rows})
-    figure = Figure(figsize=(1.4 + 2.6 * len(rates), 2.6), layout="constrained")
-    panels = figure.subplots(1, len(rates), squeeze=False)[0]
-    for panel, rate in zip(panels, rates, strict=True):
-        mine = [row for row in rows if row["learning_rate"] == rate]
-        mean, low, high = np.array([[float(row[key]) for key in ("gap", "gap_low", "gap_high")] for row in mine]).T
-        places = np.arange(len(mine))[::-1]
-        panel.errorbar(mean, places, xerr=(mean - low, high - mean), fmt="o", ms=3, capsize=2, color="black")
-        panel.axvline(0, color="grey", lw=0.8, ls="--")
-        panel.set_yticks(places, [LABELS[row["arm"]] for row in mine])
-        panel.set_xlabel("GELU less ReLU, nats/byte")
-        panel.set_title(f"learning rate {rate:g}", fontsize=8)
-    figures.save(figure, folder / "arms")
+    """Writes the gaps with their intervals, a panel for each rate, as SVG and PNG."""
+    shown = [
+        (f"learning rate {row['learning_rate']:g}", LABELS[row["arm"]], *(float(row[key]) for key in GAP))
+        for row in rows
+    ]
+    labels, panels = list(dict.fromkeys(row[1] for row in shown)), list(dict.fromkeys(row[0] for row in shown))
+    base = alt.Chart().encode(y=alt.Y("arm:N", sort=labels, title=None, axis=alt.Axis(labelLimit=200)))
+    x = {"title": "GELU minus ReLU, nats/byte", "axis": alt.Axis(tickCount=5)}
+    bars = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", **x), x2="high:Q")
+    dots = base.mark_point(filled=True, size=40, opacity=1, color="var(--ink)").encode(x=alt.X("gap:Q", **x))
+    zero = alt.Chart().mark_rule(strokeDash=[4, 3], color="var(--faint)").encode(x=alt.datum(0))
+    chart = alt.layer(zero, bars, dots).properties(width=400 // len(panels), height=20 * len(labels))
+    facet = alt.Facet("rate:N", title=None, sort=panels)
+    chart = chart.facet(facet, data=alt.NamedData("gaps"), columns=len(panels))
+    data = {"gaps": page.Rows(("rate", "arm", "gap", "low", "high"), shown)}
+    export(page.Figure("arms", charts.spec(chart, {}), data, "The gap of each arm with its interval."), folder)
 
 
 if __name__ == "__main__":
-    command.run(main)
+    sys.exit(main())

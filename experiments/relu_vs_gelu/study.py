@@ -12,9 +12,10 @@ without; 1.13 to 1.27 at 1e-3; 1.33 (ReLU) and 1.61 (GELU) at 3e-4; 2.0 to 2.1 a
 
 from ml_collections import config_dict
 
-from actlab import presets, protocol
+from actlab.analysis import protocol
+from actlab.analysis.protocol import Arm, Contrast, level, lower
+from actlab.config import presets
 from actlab.errors import UserError, suggestion
-from actlab.protocol import Arm, Contrast, level, lower
 
 WARMUP_SHARE = 50  # one step in so many
 

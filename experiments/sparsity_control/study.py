@@ -11,8 +11,8 @@ import dataclasses
 
 from ml_collections import config_dict
 
-from actlab import presets
-from actlab.protocol import Arm, Contrast, lower
+from actlab.analysis.protocol import Arm, Contrast, lower
+from actlab.config import presets
 
 RATES = (1e-3, 3e-3, 1e-2)
 TEXT, RANDOM = ({"data.corruption": kind} for kind in ("none", "random"))

@@ -2,15 +2,15 @@
 
 Command: python -m actlab.main --config=experiments/stochastic_gelu/study.py[:small|char|paper] --workdir=runs/noise
 GELU, its stochastic original (x Bernoulli(Phi(x)) in training, GELU in evaluation) and ReLU, five learning rates, five
-seeds: 75 runs in three cohorts.
+seeds: 75 runs in three programs.
 Expected time: small under half an hour on 2 CPU cores; --dry_run tells that of this machine.
 Expected loss: small about 1.5 nats/byte at the better rates with GELU.
 """
 
 from ml_collections import config_dict
 
-from actlab import presets
-from actlab.protocol import level
+from actlab.analysis.protocol import level
+from actlab.config import presets
 
 # If GELU were its stochastic original, the two would do alike.
 CLAIMS = {

@@ -2,34 +2,36 @@
 
 Command: python experiments/tinystories_excerpt/make.py FROM TO
 FROM holds TinyStories as .txt files with <|endoftext|> alone on a line after each story, such as the folder
-data/downloads/tiny_stories that `python -m actlab.data prepare tiny_stories` leaves behind. TO gets train.txt and
+data/downloads/tiny_stories that `python -m actlab data prepare tiny_stories` leaves behind. TO gets train.txt and
 valid.txt, to the byte those of the studies: stories.csv has the order and the SHA-256 of every story.
 """
 
 import csv
 import hashlib
 import pathlib
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from actlab import command
-from actlab.data import text_files
+from actlab.cli import command
+from actlab.data import sources
 from actlab.errors import UserError
 from actlab.files import write_atomically
 
 LISTED = pathlib.Path(__file__).parent / "stories.csv"
 DIGITS = 16  # of the SHA-256, in hex
-FILES = {"train": text_files.TRAIN_FILE, "validation": text_files.VALIDATION_FILE}
+FILES = {"train": sources.TRAIN_FILE, "validation": sources.VALIDATION_FILE}
 
 
-def main(arguments: list[str]) -> None:
+@command.entry
+def main(argv: Sequence[str]) -> None:
     """Writes both files."""
-    command.refuse(arguments[2:])
-    if len(arguments) < 2:
+    words = command.parse(__doc__, argv, n_words=2)
+    if len(words) < 2:
         raise UserError("FROM and TO are missing: python experiments/tinystories_excerpt/make.py FROM TO.")
-    source, out = map(pathlib.Path, arguments)
-    texts = text_files.find(source)
-    write(text_files.documents(texts.files), listed(LISTED), source, out)
-    print(f"{out}: now python -m actlab.data prepare tiny_stories --from={out}, with --dir for a folder of its own")
+    source, out = map(pathlib.Path, words)
+    texts = sources.find_texts(source)
+    write(sources.documents(texts.files), listed(LISTED), source, out)
+    print(f"{out}: now python -m actlab data prepare tiny_stories --from={out}, with --dir for a folder of its own")
 
 
 def listed(path: pathlib.Path) -> Mapping[str, Sequence[str]]:
@@ -53,7 +55,7 @@ def write(stories: Iterable[str], wanted: Mapping[str, Sequence[str]], source: p
         )
     out.mkdir(parents=True, exist_ok=True)
     for split, hashes in wanted.items():
-        text = "".join(f"{found[one]}\n{text_files.SEPARATOR}\n" for one in hashes)
+        text = "".join(f"{found[one]}\n{sources.SEPARATOR}\n" for one in hashes)
         write_atomically(out / FILES[split], text)
 
 
@@ -63,4 +65,4 @@ def digest(story: str) -> str:
 
 
 if __name__ == "__main__":
-    command.run(main)
+    sys.exit(main())
