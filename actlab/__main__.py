@@ -1,15 +1,16 @@
-"""One word for every command: `actlab COMMAND ...` is `python -m actlab.COMMAND ...`.
+"""One entry for every command: `actlab COMMAND ...` is `python -m actlab COMMAND ...`.
 
 actlab main --config=configs/tinystories_gelu.py:small
 actlab sample --help
 """
 
 import ast
+import importlib
 import pathlib
-import runpy
 import sys
+from collections.abc import Sequence
 
-from actlab.errors import UserError, suggestion
+from actlab.errors import suggestion
 
 COMMANDS = (
     "main",
@@ -28,43 +29,37 @@ COMMANDS = (
 _WIDTH = max(map(len, COMMANDS))
 
 
-def main() -> None:
-    """Runs the command that the first word names; without one, lists them."""
-    name = sys.argv[1] if len(sys.argv) > 1 else "--help"
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command that the first word names, or lists the commands; returns the exit code."""
+    name, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
     if name in ("--help", "-help", "-h"):
         print(page())
-    elif name == "--version":
+        return 0
+    if name == "--version":
         print(version())
-    else:
-        run(name)
-
-
-def run(name: str) -> None:
-    """Runs a command as the interpreter would with `-m`, on what is left of the command line."""
+        return 0
     if name not in COMMANDS:
-        from actlab import command
-
-        sys.exit(command.fail(UserError(f"command {name!r} is not known: {suggestion(name, COMMANDS)}")))
-    del sys.argv[1]
-    runpy.run_module(f"actlab.{name}", run_name="__main__", alter_sys=True)
+        print(f"actlab: unknown command {name!r}: {suggestion(name, COMMANDS)}", file=sys.stderr)
+        return 2
+    return importlib.import_module("actlab.main" if name == "main" else f"actlab.cli.{name}").main(rest)
 
 
 def page() -> str:
     """The commands, a line each."""
     lines = [f"  {name:<{_WIDTH}}  {summary(name)}" for name in COMMANDS]
-    return "\n".join(["actlab COMMAND [--flags]", "", *lines, "", "actlab COMMAND --help says more of one."])
+    return "\n".join(["actlab COMMAND [--flags]", "", *lines, "", "actlab COMMAND --help explains one."])
 
 
 def summary(name: str) -> str:
-    """What a command's docstring begins with; read, not imported, which would take a second."""
+    """The first line of a command's docstring; read, not imported, which would take a second."""
     folder = pathlib.Path(__file__).parent
-    file = next(path for path in (folder / f"{name}.py", folder / name / "__main__.py") if path.is_file())
+    file = folder / "main.py" if name == "main" else folder / "cli" / f"{name}.py"
     first = (ast.get_docstring(ast.parse(file.read_text())) or "").splitlines()[0]
     return f"{first.partition(':')[0].rstrip('.')}."
 
 
 def version() -> str:
-    """Of the package, as it was installed."""
+    """The version of the package as it was installed."""
     import importlib.metadata
 
     try:
@@ -74,4 +69,4 @@ def version() -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,9 +1,9 @@
-"""The one exception that means: the user can mend this."""
+"""The exception for errors that the user can fix."""
 
 import difflib
 from collections.abc import Iterable
 
-_MOST = 50  # names in a list; more are no help: a sweep may have a thousand runs
+_MOST = 50  # names in a list; a sweep may have a thousand runs
 
 
 class UserError(ValueError):

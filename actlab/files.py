@@ -1,4 +1,4 @@
-"""Writing a file so that no reader sees a part of it."""
+"""Writing files so that no reader sees a part of them."""
 
 import os
 import pathlib
@@ -12,3 +12,13 @@ def write_atomically(path: pathlib.Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
+
+
+def flush(*paths: pathlib.Path) -> None:
+    """Waits until the contents of files, and the names in folders, are on the disk."""
+    for path in paths:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -7,7 +7,7 @@ Expected loss: small on story_grammar 1.37 nats/masked token, seed 1337; who see
 
 from ml_collections import config_dict
 
-from actlab import presets
+from actlab.config import presets
 
 
 def get_config(preset: str = "mini") -> config_dict.ConfigDict:

@@ -7,7 +7,7 @@ Expected loss: not run yet; small of configs/bert_gelu.py ends at 1.37 nats/mask
 
 from ml_collections import config_dict
 
-from actlab import presets
+from actlab.config import presets
 
 
 def get_config(preset: str = "mini") -> config_dict.ConfigDict:

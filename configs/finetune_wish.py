@@ -10,7 +10,7 @@ Expected loss: small 0.005 nats/document, accuracy 1.000 (majority 0.611), from 
 
 from ml_collections import config_dict
 
-from actlab import presets
+from actlab.config import presets
 
 
 def get_config(preset: str = "mini") -> config_dict.ConfigDict:

@@ -8,7 +8,7 @@ Expected loss: small at 3e-3 as configs/tinystories_relu.py and configs/tinystor
 
 from ml_collections import config_dict
 
-from actlab import presets
+from actlab.config import presets
 
 
 def get_config(preset: str = "char") -> config_dict.ConfigDict:

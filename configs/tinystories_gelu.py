@@ -8,7 +8,7 @@ char and paper are not run yet. 2,400 steps of small on an excerpt of 5,235 stor
 
 from ml_collections import config_dict
 
-from actlab import presets
+from actlab.config import presets
 
 
 def get_config(preset: str = "char") -> config_dict.ConfigDict:

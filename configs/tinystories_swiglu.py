@@ -7,7 +7,7 @@ Expected loss: small on story_grammar 1.22 nats/token, seed 1337, floor 0.841; c
 
 from ml_collections import config_dict
 
-from actlab import presets
+from actlab.config import presets
 
 
 def get_config(preset: str = "char") -> config_dict.ConfigDict:

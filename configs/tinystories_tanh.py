@@ -8,7 +8,7 @@ char and paper are not run yet.
 
 from ml_collections import config_dict
 
-from actlab import presets
+from actlab.config import presets
 
 
 def get_config(preset: str = "char") -> config_dict.ConfigDict:

@@ -1,6 +1,9 @@
 """Settings and small things that the tests share."""
 
+import contextlib
 import csv
+import dataclasses
+import itertools
 import os
 import pathlib
 import types
@@ -12,10 +15,14 @@ import numpy as np
 import pytest
 
 import actlab.data
+from actlab import activations
 from actlab import config as config_lib
 from actlab.activations import catalogue
-from actlab.config import Config
-from actlab.studies import table
+from actlab.analysis import results as results_lib
+from actlab.config import Config, replace
+from actlab.sweeps import session
+from actlab.training import programs
+from actlab.training.objectives import NEXT_TOKEN
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 hypothesis.settings.register_profile("actlab", deadline=None)  # no test asserts on time
@@ -39,6 +46,49 @@ def compilation_cache(tmp_path_factory):
     for name, value in settings.items():
         jax.config.update(name, value)
         os.environ[name.upper()] = str(value)
+
+
+# Fields on which no compiled function may depend.
+NOT_COMPILED = (
+    "data.dir",
+    "log.tensorboard",
+    "seed",
+    "sweep",
+    *(f"optimizer.{name}" for name in ("learning_rate", "weight_decay")),
+    *(f"train.{name}_every" for name in ("log", "eval", "checkpoint", "probe", "census", "curvature")),
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_programs():
+    """Each program is built and compiled once in a session of tests, whichever tests train it.
+
+    Programs are equal if their models, static fields, objectives and numbers of lanes are, and if the names of their
+    activations stand for the same functions.
+    """
+    build, compile = programs.build, programs.Program.compile
+    built: dict[object, programs.Program] = {}
+    compiled: dict[int, programs.Program] = {}
+
+    def shared_build(model, config, lanes, objective=NEXT_TOKEN):
+        static = {path: value for path, value in config_lib.flat(config).items() if path not in NOT_COMPILED}
+        names = (model.spec.activation, model.spec.swapped_to, model.spec.head_activation, model.spec.pooler_activation)
+        functions = tuple(activations.get(name) for name in names if name)
+        key = (model, repr(static), objective, len(lanes), functions)
+        if key not in built:
+            built[key] = build(model, config, lanes, objective)
+        return built[key].with_lanes(lanes)
+
+    def shared_compile(self):
+        key = id(self.functions.train)
+        if key not in compiled:
+            compiled[key] = compile(self)
+        return dataclasses.replace(self, functions=compiled[key].functions)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(programs, "build", shared_build)
+        patch.setattr(programs.Program, "compile", shared_compile)
+        yield
 
 
 # Two layers, width 16, context 8: the smallest model in which everything happens.
@@ -107,7 +157,7 @@ def tables(tmp_path):
     """A row of results.csv, a file of rows, and the results that are read from rows."""
 
     def read(rows: list[dict[str, object]]):
-        return table.read([write_table(tmp_path / "results.csv", rows)])
+        return results_lib.read([write_table(tmp_path / "results.csv", rows)])
 
     return types.SimpleNamespace(row=result_row, write=write_table, read=read)
 
@@ -145,3 +195,53 @@ def browser(tmp_path_factory):
     window = chromium.Browser(*found, tmp_path_factory.mktemp("chromium"))
     yield window
     window.close()
+
+
+@pytest.fixture(scope="session")
+def small_sweep(texts) -> Config:
+    """Two activations, two learning rates, two seeds: two programs of four lanes, 12 steps each."""
+    return replace(
+        Config(),
+        **{
+            "model.n_layers": 1,
+            "model.d_model": 8,
+            "model.n_heads": 1,
+            "model.context": 16,
+            "optimizer.warmup_steps": 2,
+            "data.name": "mine",
+            "data.dir": texts,
+            "data.batch_size": 4,
+            "train.n_steps": 12,
+            "train.steps_per_call": 2,
+            "train.log_every": 2,
+            "train.eval_every": 4,
+            "train.eval_tokens": 300,
+            "train.checkpoint_every": 4,
+            "train.probe_every": 0,
+            "train.census_every": 0,
+            "sweep": {
+                "model.activation": ("relu", "tanh"),
+                "optimizer.learning_rate": (1e-3, 1e-2),
+                "seed": (1, 2),
+            },
+        },
+    )
+
+
+@pytest.fixture
+def stopped_early(monkeypatch):
+    """A context in which a session receives SIGTERM after three calls."""
+
+    @contextlib.contextmanager
+    def context():
+        questions = itertools.count()
+
+        def asked(self):
+            self.received = 15 if next(questions) >= 3 else None
+            return self.received is not None
+
+        with monkeypatch.context() as patch:
+            patch.setattr(session.StopSignal, "__call__", asked)
+            yield
+
+    return context

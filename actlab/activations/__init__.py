@@ -1,20 +1,21 @@
 """Activations: pure functions, each with a record. `get("gelu").fn(x)`, `get("gelu_scale(s=0.25)").fn(x)`.
 
-float16 and bfloat16 are computed in float32 and rounded once: all of them are within 1 unit in the last place (ULP).
-In float32 and float64 f, f' and f'' are within 4 ULP of the true value (f' and f'' of gelu_tanh in float32: 4.5), where
-that is a normal number, also in the tails where the usual forms lose all digits; on CPU XLA flushes smaller ones to 0.
-Next to a zero that depends on a given or trained number (swish, gelu_scale; xielu, most of all) it may be more.
+float16 and bfloat16 are computed in float32 and rounded once, so their error is at most 1 unit in the last place (ULP).
+In float32 and float64, f, f' and f'' are within 4 ULP of the true value (f' and f'' of gelu_tanh in float32: 4.5), also
+in the tails, where the usual forms lose all digits. XLA on CPU flushes results below the smallest normal number to 0.
+The error may be larger close to a zero that depends on a given or trained number (swish, gelu_scale, above all xielu).
+
+The families of functions and their exact formulas are in polynomial.py, saturating.py, gaussian.py and swish.py; the
+records that name them in records.py. precise/ has the arithmetic, proofs/ what is computed about them.
 """
 
-from actlab.activations.atoms import decaying, log1p, normal_tail
-from actlab.activations.catalogue import get, is_built_in, names, register, split
-from actlab.activations.dead_zones import DeadZone, dead_zones
-from actlab.activations.derivatives import elementwise, with_derivatives
-from actlab.activations.extrema import Enclosure
-from actlab.activations.moments import Moments, moments
-from actlab.activations.piecewise import Piece, Piecewise, halves, whole
+from actlab.activations.catalogue import get, is_built_in, names, register
+from actlab.activations.definition import Activation, elementwise, with_derivatives
+from actlab.activations.proofs.bounds import Enclosure
+from actlab.activations.proofs.dead_zones import DeadZone, dead_zones
+from actlab.activations.proofs.jets import Piece, Piecewise, decaying, halves, log1p, normal_tail, whole
+from actlab.activations.proofs.moments import Moments, moments
 from actlab.activations.properties import Properties, properties
-from actlab.activations.record import Activation
 
 __all__ = [
     "Activation",
@@ -36,7 +37,6 @@ __all__ = [
     "normal_tail",
     "properties",
     "register",
-    "split",
     "whole",
     "with_derivatives",
 ]

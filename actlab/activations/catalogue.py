@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from actlab.activations.record import Activation
+from actlab.activations.definition import Activation
 from actlab.activations.records import RECORDS
 from actlab.errors import UserError, suggestion
 
@@ -30,10 +30,10 @@ def names() -> tuple[str, ...]:
 def register(record: Activation) -> Activation:
     """Adds an activation, for example from a config file, and returns it.
 
-    A config file may be read twice: the same function under the same name is taken again.
+    A config file may be read twice, so the same function may be registered again under the same name.
 
     Raises:
-        UserError: for a name that is no identifier or is taken.
+        UserError: for a name that is not an identifier, or that another function has.
     """
     for name in (record.name, *record.aliases):
         if not _NAME.fullmatch(name):
@@ -48,13 +48,13 @@ def register(record: Activation) -> Activation:
 
 
 def is_built_in(text: str) -> bool:
-    """Whether a name, with or without parameters, is the package's own; raises UserError as `get`."""
+    """Whether a name, with or without parameters, comes with actlab; raises UserError like `get`."""
     record = get(text.partition("(")[0])
     return any(record is known for known in RECORDS)
 
 
 def _place(record: Activation) -> Any:
-    """Where a record's function is written, and the arguments that it is given there."""
+    """What tells two functions apart: file, line and bound arguments. A file that is read again makes new objects."""
     fn, arguments = inspect.unwrap(record.fn), ()
     if isinstance(fn, functools.partial):
         fn, arguments = inspect.unwrap(fn.func), (fn.args, *sorted(fn.keywords.items()))
@@ -62,19 +62,11 @@ def _place(record: Activation) -> Any:
     return (record.name, code.co_filename, code.co_firstlineno, arguments) if code else (record.name, record.fn)
 
 
-def split(text: str) -> tuple[str, ...]:
-    """The names of a list separated by commas: split("relu, celu(alpha=2)") is ("relu", "celu(alpha=2)").
-
-    Commas within parentheses separate parameters, not names.
-    """
-    return tuple(name.strip() for name in re.split(r",(?![^()]*\))", text))
-
-
 @functools.cache
 def get(text: str, field: str = "config.model.activation") -> Activation:
     """The record of a name, of an alias, or of a name with parameters: get("celu(alpha=2)").
 
-    Parameters are set in the record's `fn`, `draw`, `parameters` and `name`. `field` is what an error says is wrong.
+    Parameters are set in the record's `fn`, `draw`, `parameters` and `name`. Errors name `field`.
 
     Raises:
         UserError: for an unknown name, with the nearest, and for parameters that are malformed, missing, unknown,
@@ -87,7 +79,7 @@ def get(text: str, field: str = "config.model.activation") -> Activation:
     name, arguments = match.groups()
     record = _records.get(_aliases.get(name, name))
     if record is None:
-        raise UserError(f"{field} is no activation: {suggestion(name, [*_records, *_aliases])}")
+        raise UserError(f"unknown activation {field}: {suggestion(name, [*_records, *_aliases])}")
     return record if arguments is None else _with(record, _parse(arguments, record, field), field)
 
 
@@ -102,7 +94,7 @@ def _parse(arguments: str, record: Activation, field: str) -> dict[str, float]:
             raise UserError(f"{field} is malformed at {argument.strip()!r}: write it like {example!r}.")
         name, value = match.groups()
         if name not in record.parameters:
-            raise UserError(f"{field}: {name!r} is no parameter: {suggestion(name, record.parameters)}")
+            raise UserError(f"{field}: unknown parameter {name!r}: {suggestion(name, record.parameters)}")
         if name in values:
             raise UserError(f"{field} gives {name!r} twice: give it once.")
         values[name] = _number(value, f"{field}: {name}={value}")

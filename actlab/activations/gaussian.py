@@ -1,10 +1,12 @@
-"""x Phi(x) and its kin, Phi and phi the distribution function and density of N(0, 1).
+"""x Phi(x) and its variants, where Phi and phi are the distribution function and the density of N(0, 1).
 
-With a = |x|: x Phi(x) = max(x, 0) - a Phi(-a), and a Phi(-a) = e^(-a^2/2) m(a), m(a) = a erfcx(a / sqrt 2) / 2 so
-flat that it is a polynomial in t = (a - c) / (a + c) (as Shepherd and Laframboise 1981 have it for erfcx). For
-a < 5/8, where m(a) nears 0, Phi is 1/2 + x times a polynomial in x^2. a^2 is held in two numbers. The slope at -a is
-e^(-a^2/2) (r - a) g(a), r its root 0.7518 and g a positive polynomial in t: accurate on both sides of the root.
-So x Phi(x) keeps its digits until it underflows at -13.
+With a = |x|: x Phi(x) = max(x, 0) - a Phi(-a) and a Phi(-a) = e^(-a^2/2) m(a). The factor
+m(a) = a erfcx(a / sqrt 2) / 2 varies so little that it is a polynomial in t = (a - c) / (a + c), as Shepherd and
+Laframboise 1981 have it for erfcx. For a < 5/8, where m(a) nears 0, Phi is 1/2 + x times a polynomial in x^2. a^2 is
+held in two numbers. The slope at -a is e^(-a^2/2) (r - a) g(a), with its root r = 0.7518 and a positive polynomial g
+in t, which is accurate on both sides of the root. So x Phi(x) keeps its digits until it underflows at -13.
+
+Below the functions stand their exact formulas, from which bounds and moments are computed.
 """
 
 from fractions import Fraction
@@ -14,8 +16,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from actlab.activations.derivatives import elementwise, with_derivatives
-from actlab.activations.exponential import (
+from actlab.activations.definition import elementwise, with_derivatives
+from actlab.activations.polynomial import exact_relu
+from actlab.activations.precise.arithmetic import (
     Decay,
     decay,
     expansion,
@@ -27,10 +30,11 @@ from actlab.activations.exponential import (
     square,
     times,
 )
+from actlab.activations.proofs.jets import Jet, Piecewise, halves, normal_tail
 
 PHI_0 = 0.39894228040143267794  # phi(0)
-MEAN = 0.28209479177387814347  # E[Z Phi(Z)] = 1 / (2 sqrt pi)
-# Below it x Phi(x / s) is ReLU to within s, and the curvature, times the power of two of `Decay`, nears overflow.
+MEAN = Fraction("0.2820947917738781434740397257803862929220253146644994284")  # E[Z Phi(Z)] = 1 / (2 sqrt pi)
+# Below it x Phi(x / s) is ReLU to within s, and the curvature times the power of two in `Decay` nears overflow.
 SHARPEST = 1e-18
 INNER = 0.625
 
@@ -53,7 +57,8 @@ class _Tail(NamedTuple):
         near, rest, *_ = format_of(self.a).expansions[name]
         if isinstance(self.low, Array):
             return ((near - self.a) + (rest - self.low)) * ratio
-        return (near - self.a) * ratio + rest * ratio  # the compiler would add two constants up
+        # Not (near + rest) - a: the compiler would add the two constants and lose the rest.
+        return (near - self.a) * ratio + rest * ratio
 
     def slope(self) -> Array:
         """gelu'(-a) e^(a^2/2)."""
@@ -118,7 +123,7 @@ def gelu_scale(x: Float[Array, "*S"], s: float = 1.0) -> Float[Array, "*S"]:
 
 def _centred_value(x: Array) -> Array:
     around = expansion("gelu_centred", x)
-    return jnp.where(inside("gelu_centred", x), around, _value(x) - MEAN)
+    return jnp.where(inside("gelu_centred", x), around, _value(x) - float(MEAN))
 
 
 _with_gelu_centred = with_derivatives(_centred_value, _slope, _curvature)
@@ -126,7 +131,7 @@ _with_gelu_centred = with_derivatives(_centred_value, _slope, _curvature)
 
 @elementwise
 def gelu_centred(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
-    """x Phi(x) - E[Z Phi(Z)], Z ~ N(0, 1): gelu with the mean of its outputs, 1 / (2 sqrt pi), taken off."""
+    """x Phi(x) - E[Z Phi(Z)], Z ~ N(0, 1): gelu minus the mean of its outputs, 1 / (2 sqrt pi)."""
     return _with_gelu_centred(x)
 
 
@@ -135,13 +140,13 @@ def draw_gelu(key: PRNGKeyArray, x: Float[Array, "*S"]) -> Float[Array, "*S"]:
 
     The stochastic regulariser of which gelu is the mean: Hendrycks and Gimpel 2016, arXiv:1606.08415, section 2.
     """
-    # What is dropped is asked for, not what is kept: a NaN is neither, and stays one.
+    # `dropped` is false for NaN, which therefore stays NaN; `kept = uniform < ...` would turn it into 0.
     dropped = jax.random.uniform(key, x.shape) >= jax.scipy.special.ndtr(x.astype(jnp.float32))
     return jnp.where(dropped, jnp.zeros_like(x), x)
 
 
 def _square_decay(x: Array, tail: _Tail) -> Decay:
-    # On the left e^(-a^2) comes in once, not as the square of a rounded number.
+    # On the left e^(-a^2) directly: squaring the rounded e^(-a^2/2) would double its error.
     return tail.decay(jnp.where(x < 0, 2.0, 1.0).astype(x.dtype))
 
 
@@ -167,7 +172,7 @@ def _square_slope(x: Array) -> Array:
 def _square_curvature(x: Array) -> Array:
     tail = _tail(x)
     left = tail.decay(2.0).times(tail.a * tail.to_root("gelu2_tail", polynomial("gelu2_tail", tail.t)))
-    finite = jnp.clip(x, -50, 50)  # infinity must not meet 0
+    finite = jnp.clip(x, -50, 50)  # infinity times 0 would be NaN
     right = 2 * (jnp.square(_slope(finite)) + _value(finite) * _curvature(finite))
     around = expansion("gelu2_curvature", finite)
     return jnp.where(inside("gelu2_curvature", x), around, jnp.where(x < 0, left, right))
@@ -180,3 +185,35 @@ _with_gelu2 = with_derivatives(_square_value, _square_slope, _square_curvature)
 def gelu2(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
     """(x Phi(x))^2. gelu under Primer's square, So et al. 2021, arXiv:2109.08668."""
     return _with_gelu2(x)
+
+
+def _gelu_left(a: Jet) -> Jet:
+    return -normal_tail(a, 1)
+
+
+def exact_gelu_scale(s: float) -> Piecewise:
+    """x Phi(x / s), as s y Phi(y)."""
+    if s < SHARPEST:
+        return exact_relu()
+    inverse = 1 / Fraction(s)
+    return halves(lambda x: _gelu_left(x * -inverse) * s, lambda x: x + _gelu_left(x * inverse) * s, unit=s)
+
+
+def exact_gelu() -> Piecewise:
+    """x Phi(x); right of 0, x - x Phi(-x)."""
+    return exact_gelu_scale(1.0)
+
+
+def exact_gelu_centred() -> Piecewise:
+    """x Phi(x) - 1 / (2 sqrt pi)."""
+    return halves(lambda x: _gelu_left(-x) - MEAN, lambda x: x + _gelu_left(x) - MEAN)
+
+
+def exact_gelu2() -> Piecewise:
+    """(x Phi(x))^2; right of 0, x^2 - 2 x^2 Phi(-x) + (x Phi(-x))^2."""
+
+    def square(a: Jet) -> Jet:
+        tail = normal_tail(a, 1)
+        return tail * tail
+
+    return halves(lambda x: square(-x), lambda x: x * x - normal_tail(x, 2) * 2 + square(x))

@@ -1,16 +1,20 @@
-"""All that is computed about an activation: certified bounds, Gaussian moments and gains, dead zones."""
+"""What is computed about an activation: certified bounds, Gaussian moments and gains, dead zones; and its cost."""
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from actlab.activations.bounds import Bounds, bounds_of
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
 from actlab.activations.catalogue import get
-from actlab.activations.dead_zones import DeadZone, dead_zones
-from actlab.activations.formulas import exact_of
-from actlab.activations.moments import Moments, check_scale, moments
-from actlab.activations.record import Activation
+from actlab.activations.definition import Activation
+from actlab.activations.proofs.bounds import Bounds, bounds_of
+from actlab.activations.proofs.dead_zones import DeadZone, dead_zones
+from actlab.activations.proofs.formulas import exact_of
+from actlab.activations.proofs.moments import Moments, check_scale, moments
 from actlab.errors import UserError
 
 
@@ -32,7 +36,7 @@ def properties(name: str, scale: Any = 1.0) -> Properties:
     """The properties of an activation at its parameters, trainable scalars at their start.
 
     Raises:
-        UserError: for an unknown name, a scale that is no number from 1e-30 to 1e30, and an activation of your own
+        UserError: for an unknown name, a scale that is not a number from 1e-30 to 1e30, and an activation of your own
             without an exact formula: bounds are never taken from samples.
     """
     record, scale = get(name), check_scale(scale)
@@ -54,3 +58,35 @@ def _bounds(record: Activation, scale: float) -> Bounds:
             "give its record one, exact=lambda: activations.halves(left, right), or ask for activations.moments."
         )
     return bounds_of(exact)
+
+
+N_ELEMENTS = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class StaticCost:
+    """Operations per element of the compiled program; a transcendental is one exp, tanh, log or erf."""
+
+    flops: float
+    transcendentals: float
+
+    @property
+    def total(self) -> float:
+        """Both kinds together, a transcendental counted as one operation."""
+        return self.flops + self.transcendentals
+
+
+def static_cost(fn: Callable[[Array], Array], *, backward: bool = False) -> StaticCost:
+    """The cost of fn on float32, as XLA for CPU counts it; it does not predict time.
+
+    With `backward` it is the cost of dx from (x, dy), without the value of fn, which the compiler drops as unused.
+
+    Raises:
+        RuntimeError: if the compiler does not count.
+    """
+    x = jax.device_put(jnp.zeros((N_ELEMENTS,), jnp.float32), jax.devices("cpu")[0])
+    program = jax.jit(lambda x, dy: jax.vjp(fn, x)[1](dy) if backward else fn(x))
+    counts = program.lower(x, x).compile().cost_analysis()
+    if counts is None:
+        raise RuntimeError("XLA for CPU gives no cost analysis: this version of jaxlib does not count.")
+    return StaticCost(counts.get("flops", 0.0) / N_ELEMENTS, counts.get("transcendentals", 0.0) / N_ELEMENTS)

@@ -1,8 +1,14 @@
-"""x times a sigmoid of x: silu, swish, quick_gelu, gelu_tanh; and mish, which is near them.
+"""x times a sigmoid of x: silu, swish, quick_gelu, gelu_tanh; and mish, which is close to them.
 
-All are functions of p = sigmoid(-a), a = |z|, where the sigmoid's argument z is held in two numbers. For z < 0 the
-slope is p ((1 - a) + a p), which has one root; near it a polynomial stands in. The right half follows from
-f'(-x) = 1 - f'(x).
+All are functions of p = sigmoid(-a), a = |z|, where z, the argument of the sigmoid, is held in two numbers. For z < 0
+the slope is p ((1 - a) + a p). It has one root, near which a polynomial replaces the formula. The right half follows
+from f'(-x) = 1 - f'(x).
+
+mish is a rational function of p = sigmoid(-|x|), without a logarithm. With s = sigmoid(-x),
+tanh(log(1 + e^x)) = (1 - s^2) / (1 + s^2). On the right s is p. On the left it is 1 - p, and 1 - s^2 = y,
+1 + s^2 = 2 - y with y = p (2 - p), which keeps the small end.
+
+Below the functions stand their exact formulas, from which bounds and moments are computed.
 """
 
 from fractions import Fraction
@@ -12,8 +18,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from actlab.activations.derivatives import elementwise, floating, with_derivatives
-from actlab.activations.exponential import (
+from actlab.activations.definition import elementwise, floating, with_derivatives
+from actlab.activations.precise.arithmetic import (
     LN_2,
     Decay,
     Tail,
@@ -30,11 +36,13 @@ from actlab.activations.exponential import (
     tail_of,
     times,
 )
+from actlab.activations.proofs.jets import Constant, Jet, Piecewise, decaying, halves
 
 QUICK_GELU_BETA = Fraction("1.702")  # Hendrycks and Gimpel 2016, section 2
 SQRT_2_OVER_PI = Fraction("0.797884560802865355879892119868763736951717262329869315331")
 LINEAR = 2 * SQRT_2_OVER_PI
 THIRD = LINEAR * Fraction("0.044715")
+CUBIC_RATES = (LINEAR, Fraction(0), THIRD)  # gelu_tanh is x sigmoid(v(x)), v(x) = LINEAR x + THIRD x^3
 
 
 class _Gate(NamedTuple):
@@ -71,7 +79,7 @@ def _gated(x: Array, a: Array, p: Tail) -> Array:
 
 
 def _value(x: Array, gate: _Gate) -> Array:
-    # Not by the sign of x: where beta < 0 the gate is shut on the right.
+    # By the sign of the argument, not of x: with beta < 0 the gate is closed on the right.
     part = gate.tail.times(jnp.where(gate.a < limit_of(x), x, 0))
     return jnp.where(gate.negative, part, x - part)
 
@@ -84,7 +92,7 @@ def _slope(gate: _Gate) -> Array:
 
 
 def _curvature(gate: _Gate, factor: float | Array = 1.0) -> Array:
-    """Times a factor, which may save the product from underflow."""
+    """The curvature times a factor, which may keep the product from underflow."""
     a, low, e = gate.a, gate.low, gate.decay
     # 2 - a tanh(a/2), where tanh(a/2) = 1 - 2p.
     p = e.value / (1 + e.value)
@@ -241,5 +249,105 @@ def gelu_tanh(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
 
 
 def gelu_tanh_jax(x: Any) -> Float[Array, "*S"]:
-    """gelu_tanh as jax.nn and flax.linen compute it by default: to reproduce their runs, faults included."""
+    """gelu_tanh as jax.nn and flax.linen compute it by default, including its errors, to reproduce their runs."""
     return jax.nn.gelu(floating(x, "gelu_tanh_jax"), approximate=True)
+
+
+def _mish_tail(x: Array) -> tuple[Array, Tail]:
+    a = magnitude(x, limit_of(x))
+    return a, tail_of(a)
+
+
+def _mish_value(x: Array) -> Array:
+    # 1 + g is the fraction above on the right, and that over p on the left.
+    a, scaled = _mish_tail(x)
+    p = scaled.value
+    squared = p * p
+    g = jnp.where(x < 0, p * (1 - p), -2 * squared) * (1 / jnp.where(x < 0, 2 - p * (2 - p), 1 + squared))
+    left = scaled.times(-a)
+    return jnp.where(x < 0, left, x) + jnp.where(x < 0, left, a) * g
+
+
+def _mish_slope(x: Array) -> Array:
+    a, scaled = _mish_tail(x)
+    p = scaled.value
+    y = p * (2 - p)
+    squared = p * p
+    inverse = 1 / jnp.where(x < 0, 2 - y, 1 + squared)
+    left = scaled.times((1 - a) + p * (a * (2 - p) - (2 + (2 - p) * (2 - p)) / 4))
+    w = y * inverse
+    right = 1 + squared * (((4 * a) * ((1 - p) * inverse) - 2) * inverse)
+    away = jnp.where(x < 0, left + left * (w * (2 + w)), right)
+    return jnp.where(inside("mish_slope", x), expansion("mish_slope", x), away)
+
+
+def _mish_curvature(x: Array) -> Array:
+    a = magnitude(x, limit_of(x))
+    tail, both = decay(a), decay(jnp.minimum(2 * a, limit_of(x)))
+    e = tail.value
+    left = (2 - a) + e * ((4 - a) + e * ((3 + 1.5 * a) + e * (1 + a)))
+    left = tail.times(left, _cube_rest(e + e * e / 2))
+    left = jnp.where(inside("mish_curvature_left", x), tail.times(expansion("mish_curvature_left", -a)), left)
+    right = (2 - 2 * a) + e * ((6 - 3 * a) + e * ((8 + 2 * a) + e * (4 + 2 * a)))
+    right = both.times(4 * right, _cube_rest(2 * (e + e * e)))
+    right = jnp.where(inside("mish_curvature_right", x), both.times(expansion("mish_curvature_right", a)), right)
+    outer = jnp.where(x < 0, left, right)
+    return jnp.where(inside("mish_curvature_middle", x), expansion("mish_curvature_middle", x), outer)
+
+
+def _cube_rest(h: Array) -> Array:
+    """1 / (1 + h)^3 - 1."""
+    g = h / (1 + h)
+    return -g * (3 - g * (3 - g))
+
+
+_with_mish = with_derivatives(_mish_value, _mish_slope, _mish_curvature)
+
+
+@elementwise
+def mish(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
+    """x tanh(log(1 + e^x)). Misra 2019, arXiv:1908.08681."""
+    return _with_mish(x)
+
+
+def exact_gelu_tanh() -> Piecewise:
+    """x sigmoid(v(x)); right of 0, x - x e^-v / (1 + e^-v)."""
+
+    def left(a: Jet) -> Jet:
+        return -decaying(a, 1, CUBIC_RATES) / (1 + decaying(a, 0, CUBIC_RATES))
+
+    return halves(lambda x: left(-x), lambda x: x + left(x))
+
+
+def exact_swish(beta: Constant) -> Piecewise:
+    """x sigmoid(beta x) = y sigmoid(y) / beta, y = beta x, for beta > 0."""
+    beta = Fraction(beta)
+
+    def left(a: Jet) -> Jet:
+        return -decaying(a, 1) / (1 + decaying(a)) * (1 / beta)
+
+    return halves(lambda x: left(x * -beta), lambda x: x + left(x * beta), unit=float(1 / beta))
+
+
+def exact_silu() -> Piecewise:
+    """x sigmoid(x)."""
+    return exact_swish(1)
+
+
+def exact_quick_gelu() -> Piecewise:
+    """x sigmoid(1.702 x)."""
+    return exact_swish(QUICK_GELU_BETA)
+
+
+def exact_mish() -> Piecewise:
+    """x tanh(softplus x) = x n (n + 2) / (n (n + 2) + 2), n = e^x; right of 0, x - 2 x e^2 / (1 + 2 e + 2 e^2)."""
+
+    def left(x: Jet) -> Jet:
+        e = decaying(-x)
+        return -decaying(-x, 1) * (e + 2) / (e * (e + 2) + 2)
+
+    def right(x: Jet) -> Jet:
+        e = decaying(x)
+        return x - 2 * decaying(x, 1, (Fraction(2),)) / (1 + 2 * e * (1 + e))
+
+    return halves(left, right)

@@ -1,1 +1,1 @@
-"""Speed, measured beside outside peers on the same machine in the same process."""
+"""Speed, measured in turns with a reference in the same process. Nothing in production imports this."""

@@ -60,7 +60,7 @@ class Program:
 
 
 def default_sizes() -> tuple[Size, ...]:
-    """One that 2 CPU cores measure in minutes; on an accelerator 8192 tokens at three widths."""
+    """On CPU one size that 2 cores measure in minutes; on an accelerator 8192 tokens at three widths."""
     if jax.default_backend() == "cpu":
         return (Size(2048, 1536),)
     return tuple(Size(8192, width) for width in (1536, 3072, 12288))
@@ -80,8 +80,8 @@ def cases(dtypes: Sequence[str], sizes: Sequence[Size]) -> tuple[Case, ...]:
 def measure(names: Sequence[str], cases: Sequence[Case], repetitions: int) -> Iterator[dict[str, Any]]:
     """A row per case and activation: milliseconds, their ratio to ReLU's, and counts per hidden element.
 
-    Each activation takes turns with ReLU alone, so that the two share every repetition. ReLU has a row too: its ratio
-    to itself tells how far the others can be trusted.
+    Each activation takes turns with ReLU only, so that the two share every repetition. ReLU has a row too: how far its
+    ratio to itself is from 1 tells how far the others can be trusted.
     """
     for case in cases:
         relu = _program(case, get(REFERENCE))
@@ -152,7 +152,7 @@ def _feed_forward(case: Case, activation: Activation) -> tuple[Function, tuple[A
     spec = models.build(config, jnp.dtype(case.dtype)).spec
     layer = layers.FeedForward(spec)
     x_TD = _normal((case.size.tokens, spec.d_model), "float32", 0)  # as it comes from the norm before it
-    params = layer.init(jax.random.key(1), x_TD)["params"]
+    params = jax.jit(layer.init)(jax.random.key(1), x_TD)["params"]
     return (lambda params, x_TD: layer.apply({"params": params}, x_TD)[0]), (params, x_TD), spec.d_hidden
 
 
@@ -167,8 +167,8 @@ def _with_gradients(fn: Function, inputs: tuple[Any, ...]) -> tuple[Function, tu
 
 def _compile(fn: Function, inputs: tuple[Any, ...], width: int) -> Program:
     out = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(fn, *inputs))
-    # Each call writes into the buffers of the call before, as in a training step; fresh memory would cost more than
-    # most activations.
+    # Each call writes into the buffers of the previous call, as in a training step. Allocating new memory would cost
+    # more than most activations.
     jitted = jax.jit(lambda inputs, out: fn(*inputs), donate_argnums=1, keep_unused=True)
     program = jitted.lower(inputs, out).compile()
 

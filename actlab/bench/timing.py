@@ -1,12 +1,19 @@
-"""Timing in turns: contenders that run in the same seconds share the machine's slow moments and can be compared."""
+"""Timing in turns, and the tables that show it.
 
+Contenders that run in the same seconds share the machine's slow moments and can be compared.
+"""
+
+import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.stats
+from rich import box
+from rich.table import Table
 
+Row = Mapping[str, Any]
 Contender = Callable[[], float]  # runs once; seconds
 
 RESAMPLES = 2000
@@ -24,7 +31,7 @@ def take_turns(contenders: Mapping[str, Contender], repetitions: int) -> dict[st
 
 
 def repeated(call: Callable[[], None], at_least: float) -> Contender:
-    """A contender that makes so many calls per turn that one turn takes about `at_least` seconds; seconds per call."""
+    """A contender that repeats the call until a turn takes about `at_least` seconds; returns seconds per call."""
 
     def run() -> float:
         begin = time.perf_counter()
@@ -41,7 +48,7 @@ def repeated(call: Callable[[], None], at_least: float) -> Contender:
 def ratio_interval(seconds: list[float], reference: list[float]) -> tuple[float, float, float]:
     """Ratio of the medians, with the ends of its 95% percentile bootstrap interval.
 
-    Repetitions are drawn as pairs: what slowed one contender in a repetition slowed its neighbour too.
+    Repetitions are resampled in pairs, because what slows one contender in a repetition slows the other too.
 
     Source: Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapter 13.
     """
@@ -54,3 +61,53 @@ def ratio_interval(seconds: list[float], reference: list[float]) -> tuple[float,
         pairs, ratio, paired=True, n_resamples=RESAMPLES, method="percentile", rng=np.random.default_rng(0)
     ).confidence_interval
     return float(ratio(*pairs)), float(interval.low), float(interval.high)
+
+
+_COLUMNS = {
+    ("alone", "forward"): "alone,\nforward",
+    ("alone", "forward_backward"): "alone, forward\nand backward",
+    ("feed_forward", "forward"): "feed-forward,\nforward",
+    ("feed_forward", "forward_backward"): "feed-forward,\nwith backward",
+}
+
+
+def plain(rows: Sequence[Row]) -> Table:
+    """All fields of all rows."""
+    table = Table(*rows[0])
+    for row in rows:
+        table.add_row(*map(str, row.values()))
+    return table
+
+
+def relative(rows: Iterable[Row]) -> list[Table]:
+    """A table per dtype and size: an activation per line, its time over ReLU's, and its counts when alone."""
+    tables: dict[tuple[str, str], dict[str, dict[tuple[str, str], Row]]] = {}
+    for row in rows:
+        activations = tables.setdefault((row["dtype"], row["size"]), {})
+        activations.setdefault(row["activation"], {})[row["setting"], row["pass"]] = row
+    return [_relative(f"{dtype}, {size}", activations) for (dtype, size), activations in tables.items()]
+
+
+def _relative(title: str, activations: Mapping[str, Mapping[tuple[str, str], Row]]) -> Table:
+    first = next(itertools.chain.from_iterable(cells.values() for cells in activations.values()))
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        title=f"Time over ReLU's with 95% intervals, {title}; {first['repetitions']} repetitions on {first['device']}",
+        caption="FLOPs and transcendentals per element: the compiler's counts, alone, forward / forward and backward",
+    )
+    table.add_column("activation", no_wrap=True)
+    for heading in (*_COLUMNS.values(), "FLOPs", "transcen-\ndentals"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, cells in activations.items():
+        alone = [cells["alone", passes] for passes in ("forward", "forward_backward")]
+        counts = (
+            " / ".join(f"{row[f'{kind}_per_element']:.0f}" for row in alone) for kind in ("flops", "transcendentals")
+        )
+        table.add_row(name, *(_ratio(cells[key]) for key in _COLUMNS), *counts)
+    return table
+
+
+def _ratio(row: Row) -> str:
+    ratio, low, high = (f"{row[key]:.{2 if row[key] < 10 else 1}f}" for key in ("ratio", "ratio_low", "ratio_high"))
+    return f"{ratio} ({low}-{high})"

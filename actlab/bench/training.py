@@ -1,19 +1,21 @@
-"""Training speed of one run and of six lanes, beside GPT-2 of transformers on PyTorch and the machine's products."""
+"""Training speed of one run and of six lanes, compared with GPT-2 from transformers on PyTorch and a matrix product."""
 
 import dataclasses
+import importlib.util
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from actlab import models
-from actlab.bench import peak, peer
 from actlab.bench.timing import Contender, take_turns
 from actlab.config import Config, replace
-from actlab.training.cohort import Cohort, compute_dtype, lane_of
+from actlab.training import devices, programs
+from actlab.training.devices import compute_dtype
+from actlab.training.programs import lane_of
 
 N_LANES = 6
 
@@ -34,7 +36,7 @@ class Shape:
 
     @property
     def config(self) -> Config:
-        """The schema's defaults but for the shape."""
+        """The defaults of the schema, except for the shape."""
         return replace(
             Config(),
             **{
@@ -43,7 +45,7 @@ class Shape:
                 "model.d_model": self.d_model,
                 "model.n_heads": self.n_heads,
                 "model.vocab_size": self.vocab_size,
-                "model.use_bias": True,  # as the peer
+                "model.use_bias": True,  # like GPT-2
                 "data.batch_size": self.batch_size,
                 "train.steps_per_call": self.n_steps,
                 "train.dtype": self.dtype,
@@ -70,12 +72,12 @@ def default_names() -> list[str]:
 def measure(names: Sequence[str], repetitions: int) -> Iterator[dict[str, Any]]:
     """A row per shape and contender, with tokens/s as minimum, median and maximum over repetitions.
 
-    Six lanes count all their tokens. Ratios are those of turns in the same repetition, ours solo as the reference.
+    Six lanes count all their tokens. Ratios compare turns in the same repetition; one run of ours is the reference.
     """
     for shape in (SHAPES[name] for name in names):
-        product = peak.product_of(shape.config)
-        contenders = {"actlab": ours(shape), "actlab, 6 lanes": ours(shape, N_LANES), **peer.contenders(shape)}
-        seconds = take_turns({"product": peak.timed(product), **contenders}, repetitions)
+        product = devices.product_of(shape.config)
+        contenders = {"actlab": ours(shape), "actlab, 6 lanes": ours(shape, N_LANES), **peers(shape)}
+        seconds = take_turns({"product": devices.timed_product(product), **contenders}, repetitions)
         most = product.flops / min(seconds.pop("product"))
         flops = models.costs(models.build(shape.config.model)).flops_per_token
         for name, taken in seconds.items():
@@ -107,16 +109,69 @@ def ours(shape: Shape, n_lanes: int = 1) -> Contender:
     """Our trainer as the loop drives it, several steps per call; seconds per step and lane."""
     config = shape.config
     lanes = [lane_of(config)._replace(seed=seed) for seed in range(n_lanes)]
-    cohort = Cohort(models.build(config.model, compute_dtype(config)), config, lanes)
+    program = programs.build(models.build(config.model, compute_dtype(config)), config, lanes)
     size = (n_lanes, shape.n_steps, shape.batch_size, shape.context + 1)
     windows_RKBL = np.random.default_rng(0).integers(0, shape.vocab_size, size).astype(np.int32)
-    state, windows = cohort.init(), cohort.rows(lambda lanes, rows: windows_RKBL[lanes, :, rows])
+    state, windows = program.init(), program.rows(lambda lanes, rows: windows_RKBL[lanes, :, rows])
 
     def run() -> float:
         nonlocal state
         begin = time.perf_counter()
-        state, metrics = cohort.train(state, windows, shape.n_steps)
+        state, metrics = program.train(state, windows, shape.n_steps)
         jax.block_until_ready((state, metrics))
         return (time.perf_counter() - begin) / shape.n_steps / n_lanes
+
+    return run
+
+
+def peers(shape: Shape) -> dict[str, Callable[[], float]]:
+    """GPT-2 from transformers on PyTorch, eager and compiled; empty where the `reference` extra is not installed."""
+    if not (importlib.util.find_spec("torch") and importlib.util.find_spec("transformers")):
+        return {}
+    return {"gpt2 eager": _peer(shape, compiled=False), "gpt2 compiled": _peer(shape, compiled=True)}
+
+
+def _peer(shape: Shape, *, compiled: bool) -> Callable[[], float]:
+    import torch  # pyright: ignore[reportMissingImports]
+    import transformers  # pyright: ignore[reportMissingImports]
+
+    config = transformers.GPT2Config(
+        vocab_size=shape.vocab_size,
+        n_positions=shape.context,
+        n_embd=shape.d_model,
+        n_layer=shape.n_layers,
+        n_head=shape.n_heads,
+        activation_function="gelu",
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        use_cache=False,
+    )
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model: Any = transformers.GPT2LMHeadModel(config)
+    model = model.to(device)
+    forward = torch.compile(model) if compiled else model
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": 0.1},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    adamw = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), fused=True)
+    windows = torch.randint(0, shape.vocab_size, (shape.batch_size, shape.context + 1), device=device)
+    # Like ours: float32 weights, products in the dtype of the shape.
+    half = torch.autocast(device, dtype=torch.bfloat16, enabled=shape.dtype == "bfloat16")
+
+    def run() -> float:
+        begin = time.perf_counter()
+        for _ in range(shape.n_steps):
+            with half:
+                logits = forward(windows[:, :-1]).logits.float()
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
+            adamw.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+            adamw.step()
+            loss.item()
+        return (time.perf_counter() - begin) / shape.n_steps
 
     return run

@@ -1,14 +1,14 @@
-"""Text to batches: datasets, tokenizers, token caches and batches, with the story grammar built in."""
+"""From text to rows of token ids: datasets, tokenizers, token caches, and the rows that objectives read."""
 
-import dataclasses
 from pathlib import Path
 
-from actlab.data import cache, datasets, gpt2, labels, tokenizers
+from actlab.data import cache, datasets, gpt2, sets, tokenizers
 from actlab.data.cache import Split, TokenCache
-from actlab.data.sources import N_STORIES, STORY_GRAMMAR, TINY_STORIES, prepare_hint
+from actlab.data.datasets import STORY_GRAMMAR, TINY_STORIES
+from actlab.data.sources import N_STORIES
 from actlab.errors import UserError, suggestion
 
-__all__ = ["Split", "TokenCache", "open_tokens", "prepare", "resolve_name"]
+__all__ = ["N_STORIES", "Split", "TokenCache", "open_tokens", "prepare", "resolve_name"]
 
 
 def resolve_name(name: str, directory: str | Path, task: str = "") -> str:
@@ -20,14 +20,17 @@ def resolve_name(name: str, directory: str | Path, task: str = "") -> str:
       UserError: a dataset that is not prepared, with the command that prepares it, or one without the task's labels.
     """
     directory = Path(directory)
-    name = labels.dataset_of(task, name) if task else name
+    name = sets.dataset_of(task, name) if task else name
     if name == "auto":
         return TINY_STORIES if datasets.find(TINY_STORIES, directory) else STORY_GRAMMAR
-    if name == STORY_GRAMMAR:
-        return name
     datasets.check_name(name)
-    if not datasets.find(name, directory):
-        raise UserError(_not_prepared(name, directory))
+    definition = sets.definition(name)
+    if not definition.built_in and not datasets.find(name, directory):
+        usable = [*datasets.prepared(directory), *(one for one in sets.known() if one.built_in)]
+        raise UserError(
+            f"data.name={name!r} is not prepared in data.dir={str(directory)!r}: {definition.hint(directory)}; or "
+            f"{suggestion(name, {one.name for one in usable})}"
+        )
     return name
 
 
@@ -52,14 +55,22 @@ def open_tokens(
     """
     directory = Path(directory)
     name = resolve_name(name, directory, task)
+    # All that is cheap is checked before anything is written.
     _check_tokenizer(name, directory, tokenizer, n_stories)
-    _check_vocabulary(tokenizer, directory, vocab_size)
+    if vocab_size is not None and (size := tokenizers.size(tokenizer, directory)) > vocab_size:
+        raise UserError(
+            f"model.vocab_size={vocab_size} is smaller than the {size:,} tokens of data.tokenizer={tokenizer!r}: "
+            "raise it or leave it None."
+        )
     dataset, _ = datasets.prepare(name, directory, n_stories=n_stories, show=progress)
-    _check_length(dataset, context)
-    tokens = cache.ensure(dataset, tokenizer, directory, show=progress)
-    return (
-        dataclasses.replace(tokens, labels=labels.ensure(task, dataset, directory, show=progress)) if task else tokens
-    )
+    # The exact number for bytes and a bound for other tokenizers, before any token is written.
+    most = dataset.n_bytes["train"] + dataset.n_documents["train"] + 1
+    if most <= context:
+        raise UserError(
+            f"data.name={name!r} has at most {most:,} tokens, too few for one window of model.context={context} and "
+            "the token after it: lower model.context or take more text."
+        )
+    return cache.ensure(dataset, tokenizer, directory, task=task, show=progress)
 
 
 def prepare(
@@ -71,20 +82,21 @@ def prepare(
     n_stories: int = N_STORIES,
     progress: bool = True,
 ) -> str:
-    """Prepares a dataset (or the files of the tokenizer "gpt2") and says in one sentence what was done.
+    """Prepares a dataset (or the files of the tokenizer "gpt2") and returns a sentence that says what was done.
 
     Raises:
       UserError: see `datasets.prepare`, `gpt2.prepare` and `open_tokens`.
     """
     directory, folder = Path(directory), Path(source) if source is not None else None
+    said = {True: "prepared now.", False: "already prepared, nothing to do."}
     if name == gpt2.NAME:
         made = gpt2.prepare(directory, folder, show=progress)
-        return _sentence(f"{name} is in {directory / name}", made)
+        return f"{name} is in {directory / name}: {said[made]}"
     if tokenizer is not None:
         _check_tokenizer(name, directory, tokenizer, n_stories)
     dataset, made = datasets.prepare(name, directory, folder, n_stories=n_stories, show=progress)
     counts = f"{dataset.n_documents['train']:,} train and {dataset.n_documents['validation']:,} validation documents"
-    sentence = _sentence(f"{name} is in {dataset.root} with {counts}", made)
+    sentence = f"{name} is in {dataset.root} with {counts}: {said[made]}"
     if tokenizer is None:
         return sentence
     tokens = cache.ensure(dataset, tokenizer, directory, show=progress)
@@ -92,38 +104,9 @@ def prepare(
 
 
 def _check_tokenizer(name: str, directory: Path, tokenizer: str, n_stories: int) -> None:
-    """Refuses a tokenizer that cannot be had before a dataset is made for it."""
+    """Refuses a tokenizer that is not available, before a dataset is made for it."""
     tokenizers.check(tokenizer)
     datasets.check_name(name)
+    # A bpe:SIZE needs the text. If the dataset is there, nothing is made in vain, and `cache.ensure` refuses.
     if not tokenizer.startswith("bpe:") and not datasets.find(name, directory, n_stories=n_stories):
         tokenizers.make(tokenizer, directory, ())
-
-
-def _check_vocabulary(tokenizer: str, directory: Path, vocab_size: int | None) -> None:
-    if vocab_size is not None and (size := tokenizers.size(tokenizer, directory)) > vocab_size:
-        raise UserError(
-            f"model.vocab_size={vocab_size} is smaller than the {size:,} tokens of data.tokenizer={tokenizer!r}: "
-            "raise it or leave it None."
-        )
-
-
-def _check_length(dataset: datasets.Dataset, context: int) -> None:
-    # Of bytes this is the number of tokens, of other tokenizers a bound; batches know the rest.
-    most = dataset.n_bytes["train"] + dataset.n_documents["train"] + 1
-    if most <= context:
-        raise UserError(
-            f"data.name={dataset.name!r} has {most:,} tokens at most, too few for one window of "
-            f"model.context={context} and one more: lower model.context or take more text."
-        )
-
-
-def _sentence(what: str, made: bool) -> str:
-    return f"{what}: prepared now." if made else f"{what}: already prepared, nothing to do."
-
-
-def _not_prepared(name: str, directory: Path) -> str:
-    known = {dataset.name for dataset in datasets.prepared(directory)} | {STORY_GRAMMAR}
-    return (
-        f"data.name={name!r} is not prepared in data.dir={str(directory)!r}: {prepare_hint(name, directory)}; "
-        f"or {suggestion(name, known)}"
-    )

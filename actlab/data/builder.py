@@ -1,4 +1,4 @@
-"""The TFDS builder of text: every dataset but GLUE's own copy is written and read by it."""
+"""The TFDS builder that writes and reads every dataset. Importing this module imports TFDS, which takes seconds."""
 
 import contextlib
 import functools
@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from actlab.data.datasets import TFDS_VERSION
-from actlab.data.progress import track
-from actlab.data.sources import SPLITS, Source
+from actlab.data.preparing import track
+from actlab.data.sources import SPLITS, TFDS_VERSION, Definition, Source
 from actlab.errors import UserError
 
 READ_DOCUMENTS = 256
@@ -29,12 +28,15 @@ class TextBuilder(tfds.core.ShardBasedBuilder):
 
     VERSION = tfds.core.Version(TFDS_VERSION)
 
-    def __init__(self, *, source: Source, directory: Path, advance: Callable[[int], None]) -> None:
-        self.name = source.folder  # pyright: ignore[reportAttributeAccessIssue]
+    def __init__(
+        self, *, definition: Definition, source: Source, directory: Path, advance: Callable[[int], None]
+    ) -> None:
+        self.name = definition.folder  # pyright: ignore[reportAttributeAccessIssue]
+        self._dataset = definition.name
         self._source = source
         self._advance = advance
         self._record = tfds.core.MetadataDict(
-            name=source.name,
+            name=definition.name,
             source_hash=source.hash,
             licence=source.licence,
             description=source.description,
@@ -62,13 +64,14 @@ class TextBuilder(tfds.core.ShardBasedBuilder):
 
     def _download_and_prepare(self, dl_manager: Any, download_config: Any = None) -> None:
         super()._download_and_prepare(dl_manager, download_config)
-        if self._source.current_hash() != self._source.hash:
-            raise UserError(f"the text of data.name={self._source.name!r} changed while it was read: run again.")
+        if not self._source.unchanged():
+            raise UserError(f"the text of data.name={self._dataset!r} changed while it was read: run again.")
 
     def _shard_iterators_per_split(self, dl_manager: Any) -> dict[str, list[Callable[[], Iterator[Any]]]]:
         return {split: self._shard_iterators(split) for split in SPLITS}
 
     def _shard_iterators(self, split: str) -> list[Callable[[], Iterator[Any]]]:
+        # The shards share one reader: TFDS writes them one after the other, so a text is read once.
         numbered = self._counted(split)
         return [functools.partial(itertools.islice, numbered, count) for count in self._source.shards[split]]
 
@@ -80,29 +83,23 @@ class TextBuilder(tfds.core.ShardBasedBuilder):
             yield number, example
 
 
-def build(source: Source, directory: Path, *, show: bool) -> None:
+def build(definition: Definition, source: Source, directory: Path, *, show: bool) -> None:
     """Writes a dataset below `directory`; the caller holds the lock.
 
     Raises:
       UserError: the source changed while it was read.
     """
     total = sum(sum(counts) for counts in source.shards.values())
-    with track(f"preparing {source.name}", total, show=show) as advance, _quiet():
-        # TFDS wants a folder for downloads though there are none.
+    tfds.disable_progress_bar()
+    with track(f"preparing {definition.name}", total, show=show) as advance, contextlib.redirect_stdout(io.StringIO()):
+        # TFDS prints, and requires a folder for downloads even where there are none.
         with tempfile.TemporaryDirectory() as unused:
-            builder = TextBuilder(source=source, directory=directory, advance=advance)
+            builder = TextBuilder(definition=definition, source=source, directory=directory, advance=advance)
             builder.download_and_prepare(file_format="array_record", download_dir=unused)
 
 
 def read(folder: Path, split: str) -> Iterator[list[dict[str, Any]]]:
-    """Examples of a split in their order, some at a time; text comes as bytes."""
+    """Examples of a split in their order, in batches; text comes as bytes."""
     source = tfds.builder_from_directory(folder).as_data_source(split)  # pyright: ignore[reportCallIssue]
     for start in range(0, len(source), READ_DOCUMENTS):
         yield source.__getitems__(range(start, min(start + READ_DOCUMENTS, len(source))))
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    tfds.disable_progress_bar()
-    with contextlib.redirect_stdout(io.StringIO()):
-        yield

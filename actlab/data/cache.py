@@ -1,4 +1,4 @@
-"""Token caches: a dataset's documents as token ids in flat files, with an index, sums and a fingerprint."""
+"""Token caches: documents as token ids in flat files, with index, hashes and a fingerprint; labels of documents."""
 
 import dataclasses
 import functools
@@ -7,22 +7,20 @@ import json
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
 
 import numpy as np
-from jaxtyping import Float64, Int64, UInt
+from jaxtyping import Float64, Int8, Int64, UInt
 
-from actlab.data import folders, tokenizers
+from actlab.data import preparing, sets, tokenizers
 from actlab.data.datasets import Dataset
-from actlab.data.labels import Labels
-from actlab.data.progress import track
 from actlab.data.sources import SPLITS
 from actlab.data.tokenizers import Tokenizer
+from actlab.errors import UserError
 
 BUILDER_VERSION = 1
 META = "meta.json"
 NATS = "validation_nats.npy"
-VERIFY_BYTES = 1 << 30  # files up to this in all are hashed at each opening, larger ones only measured
+VERIFY_BYTES = 1 << 30  # caches up to this size are hashed at each opening, of larger ones only the sizes are checked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Split:
     name: str
     tokens: UInt[np.ndarray, "n_tokens"]
     starts: Int64[np.ndarray, "n_starts"]  # first token of each document, then n_tokens
-    n_bytes: int  # of the documents as UTF-8, end marks not counted
+    n_bytes: int  # of the documents as UTF-8, without end-of-texts
 
     @property
     def n_documents(self) -> int:
@@ -41,8 +39,19 @@ class Split:
 
 
 @dataclasses.dataclass(frozen=True)
+class Labels:
+    """The label of each document, in their order; `hash` covers them and the names of the classes."""
+
+    task: str
+    classes: tuple[str, ...]
+    train: Int8[np.ndarray, "n_train"]
+    validation: Int8[np.ndarray, "n_validation"]
+    hash: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Meta:
-    """What is written beside the tokens."""
+    """The record beside the tokens."""
 
     builder_version: int
     name: str
@@ -63,7 +72,7 @@ class Meta:
 
     def expected_fingerprint(self) -> str:
         """Hash of all that a training run can see of the data."""
-        return folders.digest([self.builder_version, self.source_hash, self.tokenizer_hash, dict(self.sums)])
+        return preparing.digest([self.builder_version, self.source_hash, self.tokenizer_hash, dict(self.sums)])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,41 +99,64 @@ class TokenCache:
     @property
     def fingerprint(self) -> str:
         """SHA-256, in hex, over the content hashes of text, tokenizer, tokens, builder version and labels."""
-        return (
-            self.meta.fingerprint if self.labels is None else folders.digest([self.meta.fingerprint, self.labels.hash])
-        )
-
-    @property
-    def entropy_nats(self) -> float | None:
-        """Entropy per document in nats, where it is known."""
-        return self.meta.entropy_nats
+        if self.labels is None:
+            return self.meta.fingerprint
+        return preparing.digest([self.meta.fingerprint, self.labels.hash])
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer stored beside the tokens."""
         tokenizer = tokenizers.load(self.folder / "tokenizer")
         if tokenizer.hash != self.meta.tokenizer_hash:
-            raise folders.damaged(self.folder / META, "the tokenizer has another hash")
+            raise preparing.damaged(self.folder / META, "the tokenizer has another hash")
         return tokenizer
 
 
+def ensure(dataset: Dataset, tokenizer: str, directory: Path, *, task: str = "", show: bool = True) -> TokenCache:
+    """The cache of a dataset, made at the first use and when text, vocabulary or builder changed since.
+
+    With a `task` it has the labels of the documents.
+
+    Raises:
+      UserError: a damaged cache, or a tokenizer that is unknown or not prepared.
+    """
+    tokenizers.check(tokenizer)
+    folder = folder_of(dataset.root, tokenizer)
+    if not _is_current(folder, dataset, tokenizer, directory):
+        with preparing.locked(directory, dataset.root.name, show=show):
+            # Another process may have made it while this one waited.
+            if not _is_current(folder, dataset, tokenizer, directory):
+                preparing.clean(folder.parent)
+                texts = (text for some in dataset.texts("train") for text in some)
+                make(dataset, tokenizers.make(tokenizer, directory, texts), folder, show=show)
+    tokens = open_cache(folder)
+    return dataclasses.replace(tokens, labels=_labels(task, dataset, directory, show=show)) if task else tokens
+
+
 def folder_of(root: Path, tokenizer: str) -> Path:
-    """The folder of a cache below its dataset; other people's vocabularies go by the hash of their path."""
+    """The folder of a cache below its dataset; vocabularies in a folder of the user's go by the hash of its path."""
     kind, _, rest = tokenizer.partition(":")
     is_path = kind in ("dir", "wordpiece")
     label = hashlib.sha256(str(Path(rest).resolve()).encode()).hexdigest()[:12] if is_path else rest
     return root / "tokens" / (f"{kind}-{label}" if rest else kind)
 
 
+def caches(root: Path) -> Iterator[Meta]:
+    """Records of the caches of a dataset, by folder name."""
+    for path in sorted(root.glob(f"tokens/*/{META}")):
+        if not path.parent.name.startswith(preparing.INCOMPLETE):
+            yield read_meta(path.parent)
+
+
 def read_meta(folder: Path) -> Meta:
     """The record of a cache, checked against its own fingerprint."""
     path = folder / META
     try:
-        meta = Meta(**folders.read_json(path))
+        meta = Meta(**preparing.read_json(path))
     except TypeError as error:
-        raise folders.damaged(path, str(error)) from error
+        raise preparing.damaged(path, str(error)) from error
     if meta.fingerprint != meta.expected_fingerprint():
-        raise folders.damaged(path, "its fingerprint is not that of its contents")
+        raise preparing.damaged(path, "its fingerprint does not match its contents")
     return meta
 
 
@@ -141,6 +173,14 @@ def open_cache(folder: Path) -> TokenCache:
     return TokenCache(folder, meta, train, validation, nats)
 
 
+def _open_split(folder: Path, meta: Meta, split: str) -> Split:
+    tokens = np.memmap(_tokens_file(folder, split), dtype=meta.dtype, mode="r")
+    starts = np.load(_starts_file(folder, split))
+    if starts[-1] != len(tokens) or len(starts) != meta.n_documents[split] + 1:
+        raise preparing.damaged(_starts_file(folder, split), "it does not match the tokens")
+    return Split(f"{meta.name}/{split}", tokens, starts, meta.n_bytes[split])
+
+
 def make(dataset: Dataset, tokenizer: Tokenizer, folder: Path, *, show: bool = True) -> None:
     """Writes a cache; the caller holds the dataset's lock.
 
@@ -150,60 +190,55 @@ def make(dataset: Dataset, tokenizer: Tokenizer, folder: Path, *, show: bool = T
     dtype = "uint16" if tokenizer.vocab_size <= 1 << 16 else "uint32"
     total = sum(dataset.n_bytes.values())
     n_tokens: dict[str, int] = {}
-    with folders.fresh(folder) as draft:
-        with track(f"tokenizing {dataset.name} with {tokenizer.name}, bytes", total, show=show) as advance:
+    with preparing.fresh(folder) as draft:
+        with preparing.track(f"tokenizing {dataset.name} with {tokenizer.name}, bytes", total, show=show) as advance:
             for split in SPLITS:
                 n_tokens[split] = _write_split(dataset, tokenizer, split, draft, dtype, advance)
         if dataset.entropy_nats is not None:
             np.save(draft / NATS, np.array(dataset.nats("validation"), np.float64))
-        sums = {path.name: folders.sha256(path) for path in sorted(draft.iterdir())}
-        sizes = {name: (draft / name).stat().st_size for name in sums}
-        tokenizer.save(draft / "tokenizer")
-        meta = _meta(dataset, tokenizer, dtype=dtype, n_tokens=n_tokens, sizes=sizes, sums=sums)
+        sums = {path.name: preparing.sha256(path) for path in sorted(draft.iterdir())}
+        tokenizer.save(draft / "tokenizer")  # which has a hash of its own
+        meta = Meta(
+            builder_version=BUILDER_VERSION,
+            name=dataset.name,
+            source_hash=dataset.source_hash,
+            licence=dataset.licence,
+            description=dataset.description,
+            entropy_nats=dataset.entropy_nats,
+            tokenizer=tokenizer.name,
+            tokenizer_hash=tokenizer.hash,
+            vocab_size=tokenizer.vocab_size,
+            dtype=dtype,
+            n_documents=dataset.n_documents,
+            n_tokens=n_tokens,
+            n_bytes=dataset.n_bytes,
+            sizes={name: (draft / name).stat().st_size for name in sums},
+            sums=sums,
+            fingerprint="",
+        )
+        meta = dataclasses.replace(meta, fingerprint=meta.expected_fingerprint())
         (draft / META).write_text(json.dumps(dataclasses.asdict(meta), indent=2) + "\n")
-
-
-def _meta(dataset: Dataset, tokenizer: Tokenizer, **measured: Any) -> Meta:
-    meta = Meta(
-        builder_version=BUILDER_VERSION,
-        name=dataset.name,
-        source_hash=dataset.source_hash,
-        licence=dataset.licence,
-        description=dataset.description,
-        entropy_nats=dataset.entropy_nats,
-        tokenizer=tokenizer.name,
-        tokenizer_hash=tokenizer.hash,
-        vocab_size=tokenizer.vocab_size,
-        n_documents=dataset.n_documents,
-        n_bytes=dataset.n_bytes,
-        fingerprint="",
-        **measured,
-    )
-    return dataclasses.replace(meta, fingerprint=meta.expected_fingerprint())
 
 
 def _write_split(
     dataset: Dataset, tokenizer: Tokenizer, split: str, draft: Path, dtype: str, advance: Callable[[int], None]
 ) -> int:
     """Writes the tokens and the index of a split; returns the number of tokens."""
-    starts, n_bytes = array("q", [1]), 0
+    starts, n_bytes = array("q", [1]), 0  # an array, since a list of millions of numbers takes five times the memory
+    little_endian = np.dtype(dtype).newbyteorder("<")  # the same file, and so fingerprint, on every machine
     with _tokens_file(draft, split).open("wb") as file:
-        _append(file, np.array([tokenizer.end_of_text]), dtype)
+        file.write(np.array([tokenizer.end_of_text]).astype(little_endian).tobytes())
         for texts in dataset.texts(split):
             for ids in tokenizer.encode_batch(texts):
-                _append(file, np.append(ids, tokenizer.end_of_text), dtype)
+                file.write(np.append(ids, tokenizer.end_of_text).astype(little_endian).tobytes())
                 starts.append(starts[-1] + len(ids) + 1)
             size = sum(len(text.encode()) for text in texts)
             n_bytes += size
             advance(size)
     if (len(starts) - 1, n_bytes) != (dataset.n_documents[split], dataset.n_bytes[split]):
-        raise folders.damaged(dataset.root / split, f"the {split} split is not what was prepared")
+        raise preparing.damaged(dataset.root / split, f"the {split} split is not what was prepared")
     np.save(_starts_file(draft, split), np.frombuffer(starts, np.int64))
     return starts[-1]
-
-
-def _append(file: BinaryIO, ids: np.ndarray, dtype: str) -> None:
-    file.write(ids.astype(f"<{np.dtype(dtype).str[1:]}").tobytes())
 
 
 def _tokens_file(folder: Path, split: str) -> Path:
@@ -218,60 +253,63 @@ def _verify(folder: Path, meta: Meta) -> None:
     for name, size in meta.sizes.items():
         path = folder / name
         if not path.is_file():
-            raise folders.damaged(path, "it is missing")
+            raise preparing.damaged(path, "it is missing")
         if path.stat().st_size != size:
-            raise folders.damaged(path, f"{path.stat().st_size:,} bytes where {size:,} were written")
+            raise preparing.damaged(path, f"{path.stat().st_size:,} bytes, but {size:,} were written")
     if sum(meta.sizes.values()) > VERIFY_BYTES:
         return
     for name, expected in meta.sums.items():
-        if folders.sha256(folder / name) != expected:
-            raise folders.damaged(folder / name, "its content changed")
-
-
-def _open_split(folder: Path, meta: Meta, split: str) -> Split:
-    tokens = np.memmap(_tokens_file(folder, split), dtype=meta.dtype, mode="r")
-    starts = np.load(_starts_file(folder, split))
-    if starts[-1] != len(tokens) or len(starts) != meta.n_documents[split] + 1:
-        raise folders.damaged(_starts_file(folder, split), "it does not fit the tokens")
-    return Split(f"{meta.name}/{split}", tokens, starts, meta.n_bytes[split])
-
-
-def caches(root: Path) -> Iterator[Meta]:
-    """Records of the caches of a dataset, by folder name."""
-    for path in sorted(root.glob(f"tokens/*/{META}")):
-        if not path.parent.name.startswith(folders.INCOMPLETE):
-            yield read_meta(path.parent)
-
-
-def ensure(dataset: Dataset, tokenizer: str, directory: Path, *, show: bool = True) -> TokenCache:
-    """The cache of a dataset, made at the first use or when text, vocabulary or builder changed since.
-
-    Raises:
-      UserError: a damaged cache, or a tokenizer that cannot be had.
-    """
-    tokenizers.check(tokenizer)
-    folder = folder_of(dataset.root, tokenizer)
-    if not _is_current(folder, dataset, tokenizer, directory):
-        with folders.locked(directory, dataset.root.name, show=show):
-            if not _is_current(folder, dataset, tokenizer, directory):
-                folders.clean(folder.parent)
-                make(dataset, _tokenizer(dataset, tokenizer, directory), folder, show=show)
-    return open_cache(folder)
-
-
-def _tokenizer(dataset: Dataset, name: str, directory: Path) -> Tokenizer:
-    texts = (text for some in dataset.texts("train") for text in some)
-    return tokenizers.make(name, directory, texts)
+        if preparing.sha256(folder / name) != expected:
+            raise preparing.damaged(folder / name, "its content changed")
 
 
 def _is_current(folder: Path, dataset: Dataset, tokenizer: str, directory: Path) -> bool:
     if not folder.exists():
         return False
     meta = read_meta(folder)
-    same_vocabulary = True
+    same_vocabulary = True  # but for files that may change under one name
     if tokenizer.startswith(("dir:", "wordpiece")):
         same_vocabulary = tokenizers.make(tokenizer, directory, ()).hash == meta.tokenizer_hash
     return same_vocabulary and (meta.source_hash, meta.builder_version) == (dataset.source_hash, BUILDER_VERSION)
 
 
-__all__ = ["Meta", "Split", "TokenCache", "caches", "ensure", "make", "open_cache", "read_meta"]
+def _labels(task: str, dataset: Dataset, directory: Path, *, show: bool) -> Labels:
+    """The labels of a dataset, written at the first use."""
+    folder, classes = dataset.root / "labels" / task, sets.classes(task)
+
+    def is_current() -> bool:
+        return folder.exists() and preparing.read_json(folder / META).get("source_hash") == dataset.source_hash
+
+    if not is_current():
+        with preparing.locked(directory, dataset.root.name, show=show):
+            if not is_current():
+                _write_labels(task, len(classes), dataset, folder)
+    sums = preparing.read_json(folder / META).get("sums", {})
+    arrays = {}
+    for split in SPLITS:
+        path = folder / f"{split}.npy"
+        if not path.is_file() or preparing.sha256(path) != sums.get(split):
+            raise preparing.damaged(path, "its content changed")
+        arrays[split] = np.load(path)
+    return Labels(task, classes, **arrays, hash=preparing.digest([task, classes, sums]))
+
+
+def _write_labels(task: str, n_classes: int, dataset: Dataset, folder: Path) -> None:
+    with preparing.fresh(folder) as draft:
+        sums = {}
+        for split in SPLITS:
+            found = np.array(list(sets.definition(dataset.name).labels(task, split, dataset)), np.int64)
+            n_documents = dataset.n_documents[split]
+            if len(found) != n_documents:
+                raise preparing.damaged(dataset.root / split, f"{len(found)} labels for {n_documents} documents")
+            outside = np.flatnonzero((found < 0) | (found >= n_classes))
+            if len(outside):
+                raise UserError(
+                    f"document {outside[0] + 1} of the {split} split of {dataset.name} has the label "
+                    f"{found[outside[0]]}, but the classes of {task} are 0 to {n_classes - 1}: correct the source, "
+                    f"remove {dataset.root} and prepare it again."
+                )
+            np.save(draft / f"{split}.npy", found.astype(np.int8))
+            sums[split] = preparing.sha256(draft / f"{split}.npy")
+        meta = {"source_hash": dataset.source_hash, "sums": sums}
+        (draft / META).write_text(json.dumps(meta, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""Datasets prepared in a data directory: which there are, how one is made, how it is read back."""
+"""Datasets prepared in a data directory: what is there, how one is made, how it is read back."""
 
 import dataclasses
 import re
@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from actlab.data import folders, sources
-from actlab.data.sources import N_STORIES, STORY_GRAMMAR, TINY_STORIES
+from actlab.data import preparing, sets
+from actlab.data.sources import N_STORIES, TFDS_VERSION, Definition
 from actlab.errors import UserError
 
-TFDS_VERSION = "1.0.0"
+STORY_GRAMMAR, TINY_STORIES = "story_grammar", "tiny_stories"
 RECORD = "metadata.json"
 RESERVED = ("auto", "downloads", "gpt2", "tokens")
 
@@ -29,7 +29,7 @@ class Dataset:
     entropy_nats: float | None  # per document, where it is known
 
     def texts(self, split: str) -> Iterator[list[str]]:
-        """Documents of a split in their order, some at a time."""
+        """Documents of a split in their order, in batches."""
         for examples in self._examples(split):
             yield [example["text"].decode() for example in examples]
 
@@ -38,21 +38,21 @@ class Dataset:
         return [float(example["nats"]) for examples in self._examples(split) for example in examples]
 
     def labels(self, split: str) -> list[int]:
-        """The label of each document of a split, for a dataset that has them."""
+        """The label of each document of a split, for a dataset that has labels."""
         return [int(example["label"]) for examples in self._examples(split) for example in examples]
 
     def _examples(self, split: str) -> Iterator[list[dict[str, Any]]]:
-        from actlab.data import builder
+        from actlab.data import builder  # imports TFDS, which takes seconds
 
         try:
             yield from builder.read(self.root / TFDS_VERSION, split)
         except (OSError, RuntimeError, ValueError, IndexError) as error:
-            raise folders.damaged(self.root / TFDS_VERSION, f"the {split} split cannot be read: {error}") from error
+            raise preparing.damaged(self.root / TFDS_VERSION, f"the {split} split cannot be read: {error}") from error
 
 
 def find(name: str, directory: Path, *, n_stories: int = N_STORIES) -> Dataset | None:
     """The dataset of that name if it is prepared, without reading its documents."""
-    root = directory / sources.folder_of(name, n_stories)
+    root = directory / sets.definition(name, n_stories).folder
     return _load(root) if (root / TFDS_VERSION / RECORD).exists() else None
 
 
@@ -72,37 +72,34 @@ def prepare(
     check_name(name)
     if n_stories < 1:
         raise UserError(f"n_stories={n_stories} is not positive: ask for at least one story.")
-    if name == STORY_GRAMMAR and source is not None:
-        raise UserError(f"--from={str(source)!r} does not go with {STORY_GRAMMAR}, which is built in: leave it out.")
+    definition = sets.definition(name, n_stories)
     if existing := find(name, directory, n_stories=n_stories):
-        return _same(existing, source, n_stories), False
-    made_from = sources.open_source(name, directory, source, n_stories=n_stories, show=show)
-    with folders.locked(directory, made_from.folder, show=show):
+        return _same(existing, definition, source), False
+    opened = definition.open(directory, source, show=show)
+    with preparing.locked(directory, definition.folder, show=show):
+        # Another process may have made it while this one waited.
         if existing := find(name, directory, n_stories=n_stories):
-            return _same(existing, source, n_stories), False
-        return _make(made_from, directory, show=show), True
+            return _same(existing, definition, source), False
+        from actlab.data import builder  # imports TFDS, which takes seconds
+
+        root = directory / definition.folder
+        preparing.clean(root)
+        with preparing.writing(directory):
+            builder.build(definition, opened, directory, show=show)
+        return _load(root), True
 
 
 def check_name(name: str) -> None:
-    """Refuses names that cannot be a folder, or that mean something else."""
+    """Refuses names that cannot be a folder, and reserved ones."""
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
         raise UserError(f"data.name={name!r} cannot be used: take lower-case letters, digits and _, a letter first.")
     if name in RESERVED or (name.startswith(STORY_GRAMMAR) and name != STORY_GRAMMAR):
         raise UserError(f"data.name={name!r} is reserved: take another name.")
 
 
-def _make(source: sources.Source, directory: Path, *, show: bool) -> Dataset:
-    from actlab.data import builder
-
-    folders.clean(directory / source.folder)
-    with folders.writing(directory):
-        builder.build(source, directory, show=show)
-    return _load(directory / source.folder)
-
-
-def _same(existing: Dataset, source: Path | None, n_stories: int) -> Dataset:
-    expected = sources.hash_of(existing.name, source, n_stories)
-    if expected is not None and expected != existing.source_hash:
+def _same(existing: Dataset, definition: Definition, source: Path | None) -> Dataset:
+    """Refuses other text under the name of a dataset."""
+    if definition.hash(source) not in (None, existing.source_hash):
         raise UserError(
             f"data.name={existing.name!r} in {existing.root} was made from other text: "
             "remove that folder or take another name."
@@ -112,11 +109,8 @@ def _same(existing: Dataset, source: Path | None, n_stories: int) -> Dataset:
 
 def _load(root: Path) -> Dataset:
     path = root / TFDS_VERSION / RECORD
-    record = folders.read_json(path)
+    record = preparing.read_json(path)
     try:
         return Dataset(root=root, **record)
     except TypeError as error:
-        raise folders.damaged(path, str(error)) from error
-
-
-__all__ = ["STORY_GRAMMAR", "TINY_STORIES", "Dataset", "check_name", "find", "prepare", "prepared"]
+        raise preparing.damaged(path, str(error)) from error

@@ -1,29 +1,35 @@
-"""GPT-2's vocabulary files: checked against their public sums, kept in the data directory."""
+"""GPT-2's vocabulary files: checked against their public hashes, kept in the data directory."""
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 
-from actlab.data import download, folders
+from actlab.data import preparing
+from actlab.data.preparing import PublicFile
 from actlab.errors import UserError
 
 NAME = "gpt2"
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
 MERGES_HEADER = "#version: 0.2"
 
-_BASE = "openai-community/gpt2/resolve/main"
+_HUB = "https://huggingface.co/openai-community/gpt2/resolve/main"
 FILES = {
-    VOCABULARY: download.PublicFile(f"{_BASE}/{VOCABULARY}", 1_042_301, "MIT", exact=True),
-    MERGES: download.PublicFile(f"{_BASE}/{MERGES}", 456_318, "MIT", exact=True),
-}
-SHA256 = {
-    VOCABULARY: "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
-    MERGES: "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
+    VOCABULARY: PublicFile(
+        f"{_HUB}/{VOCABULARY}",
+        1_042_301,
+        "MIT",
+        sha256="196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
+    ),
+    MERGES: PublicFile(
+        f"{_HUB}/{MERGES}",
+        456_318,
+        "MIT",
+        sha256="1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
+    ),
 }
 
 
 def folder(directory: Path) -> Path:
-    """The folder of the prepared files, whose sums are right.
+    """The folder of the prepared files, after a check of their hashes.
 
     Raises:
       UserError: the files are not prepared, or damaged.
@@ -31,15 +37,15 @@ def folder(directory: Path) -> Path:
     target = directory / NAME
     if not target.is_dir():
         raise UserError(f"data.tokenizer={NAME!r} is not prepared in {directory}: {_advice(directory)}")
-    for name in FILES:
+    for name, file in FILES.items():
         path = target / name
-        if not path.is_file() or folders.sha256(path) != SHA256[name]:
-            raise folders.damaged(path, "not the GPT-2 file")
+        if not path.is_file() or preparing.sha256(path) != file.sha256:
+            raise preparing.damaged(path, "not the GPT-2 file")
     return target
 
 
 def prepare(directory: Path, source: Path | None = None, *, show: bool = True) -> bool:
-    """Puts the files into the data directory; whether that was done now.
+    """Puts the files into the data directory, from a folder or the network; returns whether that was done now.
 
     Raises:
       UserError: files that are missing or not GPT-2's, no network to fetch them, or no place to write.
@@ -47,11 +53,13 @@ def prepare(directory: Path, source: Path | None = None, *, show: bool = True) -
     if (directory / NAME).exists():
         folder(directory)
         return False
-    contents = {name: _read(source / name) for name in FILES} if source else _download(directory, show=show)
-    with folders.locked(directory, NAME, show=show):
+    if source is None:
+        source = preparing.download(NAME, FILES, directory, advice=_advice(directory), show=show)
+    contents = {name: _read(source / name) for name in FILES}
+    with preparing.locked(directory, NAME, show=show):
         if (directory / NAME).exists():
             return False
-        with folders.fresh(directory / NAME) as draft:
+        with preparing.fresh(directory / NAME) as draft:
             for name, content in contents.items():
                 (draft / name).write_bytes(content)
     return True
@@ -67,24 +75,13 @@ def _read(path: Path) -> bytes:
     # Some copies of the merges lack the header that the public file has.
     if path.name == MERGES and not content.startswith(b"#version"):
         content = f"{MERGES_HEADER}\n".encode() + content
-    if hashlib.sha256(content).hexdigest() != SHA256[path.name]:
+    if hashlib.sha256(content).hexdigest() != FILES[path.name].sha256:
         raise UserError(f"{path} is not GPT-2's file (its SHA-256 differs): take the public one.")
     return content
 
 
-def _download(directory: Path, *, show: bool) -> Mapping[str, bytes]:
-    advice = _advice(directory)
-    place = directory / "downloads" / NAME
-    if not all((place / name).exists() for name in FILES):
-        download.require_network("GPT-2's vocabulary", advice, download.HUB)
-    with folders.locked(directory, "downloads", show=show):
-        for name, file in FILES.items():
-            download.fetch(file, place / name, advice=advice, show=show)
-    return {name: _read(place / name) for name in FILES}
-
-
 def _advice(directory: Path) -> str:
     return (
-        f"run `python -m actlab.data prepare {NAME} --from=DIR --dir={directory}`, "
+        f"run `python -m actlab data prepare {NAME} --from=DIR --dir={directory}`, "
         f"where DIR holds {VOCABULARY} and {MERGES}."
     )

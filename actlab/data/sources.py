@@ -1,159 +1,210 @@
-"""What a dataset is made from: the embedded grammar, TinyStories, or a folder of text files."""
+"""What a dataset is made from: the definition of a dataset, and how documents are read from text files."""
 
 import dataclasses
+import functools
+import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, ClassVar
 
-from actlab.data import download, folders, sst2, text_files
+from actlab.data.preparing import digest, sha256
 from actlab.errors import UserError
 
 SPLITS = ("train", "validation")
-STORY_GRAMMAR, TINY_STORIES = "story_grammar", "tiny_stories"
-
-CORPUS_SEED = 20_240_917
+TFDS_VERSION = "1.0.0"  # of every dataset, and the name of the folder of its files; changed text has another hash
 N_STORIES = 100_000
-N_VALIDATION_STORIES = 2_000
-STORIES_PER_SHARD = 20_000
+DOCUMENTS_PER_SHARD = 20_000
 SHARD_BYTES = 64 << 20  # TFDS holds one shard in memory while it writes it
 
-REVISION = "f54c09fd23315a6f9c86f9dc80f725de7d8f9c64"
-TINY_STORIES_LICENCE = "CDLA-Sharing-1.0"
-_BASE = f"datasets/roneneldan/TinyStories/resolve/{REVISION}/TinyStoriesV2-GPT4"
-TINY_STORIES_FILES = {
-    text_files.TRAIN_FILE: download.PublicFile(f"{_BASE}-train.txt", 2_230_000_000, TINY_STORIES_LICENCE),
-    text_files.VALIDATION_FILE: download.PublicFile(f"{_BASE}-valid.txt", 22_502_601, TINY_STORIES_LICENCE, exact=True),
-}
+SEPARATOR = "<|endoftext|>"
+TRAIN_FILE, VALIDATION_FILE = "train.txt", "valid.txt"
+VALIDATION_FRACTION = 0.05
+LAST_FRACTION = 0.1  # of a single document
+MAX_DOCUMENT_BYTES = 1 << 30  # a TFDS example is a protocol buffer, which ends at 2 GiB
 
-Example = dict[str, str | float]  # with its "nats" or its "label" where that is known
+Example = dict[str, str | float]  # the "text", with its "nats" or its "label" where that is known
+Documents = Callable[[], Iterator[str]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Documents of both splits, with what identifies them."""
+    """Documents of both splits, ready to be written."""
 
-    name: str
-    folder: str  # below the data directory
-    hash: str
+    hash: str  # of the text
     licence: str
     description: str
     shards: Mapping[str, Sequence[int]]  # documents in each shard of a split
-    examples: Callable[[str], Iterator[Example]]
-    current_hash: Callable[[], str]  # differs from `hash` once the source was changed
-    entropy_nats: float | None = None  # per story; where it is known, examples carry their "nats"
+    examples: Callable[[str], Iterator[Example]]  # of a split
+    unchanged: Callable[[], bool] = lambda: True  # asked after everything was read
+    entropy_nats: float | None = None  # per document; where it is known, examples have their "nats"
     labelled: bool = False
 
 
-def folder_of(name: str, n_stories: int) -> str:
-    """The folder of a dataset below the data directory; the grammar has one for each version and size."""
-    if name != STORY_GRAMMAR:
-        return name
-    from actlab.data import story_grammar
+@dataclasses.dataclass(frozen=True)
+class Definition:
+    """How a dataset is made; this one is made from .txt files, under any name. Modules of `sets` define others."""
 
-    version = "".join(c if c.isalnum() else "_" for c in story_grammar.VERSION)
-    return f"{STORY_GRAMMAR}_v{version}_{n_stories}"
+    name: str
+    n_stories: int = N_STORIES  # of a dataset that is generated
+    needs: ClassVar[str] = f"{TRAIN_FILE} and {VALIDATION_FILE} with {SEPARATOR} alone on a line after each document"
+    built_in: ClassVar[bool] = False  # whether it can be prepared at its first use, without files or a network
+    tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # classification tasks that documents have labels for
+
+    @property
+    def folder(self) -> str:
+        """Name of its folder in the data directory."""
+        return self.name
+
+    def hint(self, directory: Path) -> str:
+        """The command that prepares it from local files."""
+        command = f"python -m actlab data prepare {self.name} --from=DIR --dir={directory}"
+        return f"run `{command}`, where DIR holds {self.needs}"
+
+    def hash(self, given: Path | None) -> str | None:
+        """Hash of the text that it would be made from now; None where no folder was given."""
+        return None if given is None else find_texts(given).hash
+
+    def open(self, directory: Path, given: Path | None, *, show: bool) -> Source:
+        """Opens the text in the given folder, or else what is built in or can be downloaded; writes only downloads.
+
+        Raises:
+          UserError: text that cannot be read, a split without documents, or no network to download it.
+        """
+        if given is None:
+            raise UserError(f"data.name={self.name!r} is not prepared: {self.hint(directory)}.")
+        return text_source(find_texts(given), licence="unknown", description=f"text files of {given.resolve().name}")
+
+    def labels(self, task: str, split: str, dataset: Any) -> Iterable[int]:
+        """The label of each document of a prepared `datasets.Dataset`, in their order."""
+        return dataset.labels(split)
 
 
-def hash_of(name: str, source: Path | None, n_stories: int) -> str | None:
-    """Hash of what a dataset would be made from now; None where nothing was named to compare with."""
-    if name == STORY_GRAMMAR:
-        return _grammar_hash(n_stories)
-    if source is not None and name == sst2.NAME:
-        return sst2.read(source)[1]
-    return None if source is None else text_files.find(source, paired=name == TINY_STORIES).hash
+def even_shards(count: int) -> list[int]:
+    """Sizes of the shards of so many short documents."""
+    return [min(DOCUMENTS_PER_SHARD, count - done) for done in range(0, count, DOCUMENTS_PER_SHARD)]
 
 
-def open_source(name: str, directory: Path, source: Path | None, *, n_stories: int, show: bool) -> Source:
-    """Opens what a dataset is made from; writes nothing but downloads.
+@dataclasses.dataclass(frozen=True)
+class TextFolder:
+    """Text files that hold documents for both splits."""
+
+    directory: Path
+    files: tuple[Path, ...]
+
+    @property
+    def paired(self) -> bool:
+        """Whether the files are train.txt and valid.txt."""
+        return self.files[0].name == TRAIN_FILE
+
+    @functools.cached_property
+    def hash(self) -> str:
+        """Hash of the contents of the files, in their order."""
+        return digest(["paired" if self.paired else "mixed", *map(sha256, self.files)])
+
+    def splits(self) -> Mapping[str, Documents]:
+        """Readers of the two splits. Files that are not paired are read once, to know the range of hashes.
+
+        Raises:
+          UserError: a file is not UTF-8.
+        """
+        if self.paired:
+            train, validation = self.files
+            return {"train": lambda: documents([train]), "validation": lambda: documents([validation])}
+        everything = functools.partial(documents, self.files)
+        lowest, highest = 1 << 64, -1
+        for text in everything():
+            lowest, highest = min(lowest, _hash(text)), max(highest, _hash(text))
+        if lowest >= highest:
+            return _cut(next(everything(), ""))
+
+        def held_out(text: str) -> bool:
+            # The lowest hash is always held out, the highest never: with two documents each split has one.
+            value = _hash(text)
+            return value == lowest or (value < VALIDATION_FRACTION * 2**64 and value != highest)
+
+        return {
+            "train": lambda: (text for text in everything() if not held_out(text)),
+            "validation": lambda: (text for text in everything() if held_out(text)),
+        }
+
+
+def find_texts(directory: Path, *, paired: bool = False) -> TextFolder:
+    """The files of a folder that will be read: train.txt and valid.txt, or else, unless `paired`, all .txt files.
 
     Raises:
-      UserError: text that cannot be read or holds no documents, or no network to fetch it.
+      UserError: the folder is missing or holds no text, or one of train.txt and valid.txt is missing.
     """
-    if name == STORY_GRAMMAR:
-        return _grammar(n_stories)
-    if name == sst2.NAME:
-        return _sst2(directory, source, show=show)
-    if name == TINY_STORIES:
-        folder = source or _download(directory, show=show)
-        description = "TinyStories (Eldan and Li 2023, arXiv:2305.07759)"
-        return _text(name, folder, licence=TINY_STORIES_LICENCE, description=description, paired=True)
-    if source is None:
-        raise UserError(f"data.name={name!r} is not prepared: {prepare_hint(name, directory)}.")
-    return _text(name, source, licence="unknown", description=f"text files of {source.resolve().name}", paired=False)
+    if not directory.is_dir():
+        raise UserError(f"--from={str(directory)!r} is not a folder: give the folder that holds the .txt files.")
+    pair = [directory / TRAIN_FILE, directory / VALIDATION_FILE]
+    present = [path for path in pair if path.is_file()]
+    files = pair if present or paired else sorted(path for path in directory.glob("*.txt") if path.is_file())
+    if not files:
+        raise UserError(f"--from={str(directory)!r} holds no .txt file: put the text there.")
+    for path in files:
+        if not path.is_file():
+            raise UserError(f"--from={str(directory)!r} lacks {path.name}: put the text of that split there.")
+        if not os.access(path, os.R_OK):
+            raise UserError(f"{path} cannot be read: change its permissions.")
+    return TextFolder(directory, tuple(files))
 
 
-def prepare_hint(name: str, directory: Path) -> str:
-    """The command that prepares a dataset from local files."""
-    if name == sst2.NAME:
-        return sst2.hint(directory)
-    return (
-        f"run `python -m actlab.data prepare {name} --from=DIR --dir={directory}`, where DIR holds "
-        f"{text_files.TRAIN_FILE} and {text_files.VALIDATION_FILE} with {text_files.SEPARATOR} alone on a line "
-        "after each document"
-    )
+def text_source(texts: TextFolder, *, licence: str, description: str) -> Source:
+    """The documents of text files.
 
-
-def _grammar_hash(n_stories: int) -> str:
-    from actlab.data import story_grammar
-
-    return folders.digest([story_grammar.VERSION, CORPUS_SEED, n_stories, N_VALIDATION_STORIES])
-
-
-def _grammar(n_stories: int) -> Source:
-    from actlab.data import story_grammar
-
-    counts = {"train": n_stories, "validation": N_VALIDATION_STORIES}
-
-    def examples(split: str) -> Iterator[Example]:
-        for story in story_grammar.stories(CORPUS_SEED, split, counts[split]):
-            yield {"text": story.text, "nats": story.nats}
-
-    return Source(
-        name=STORY_GRAMMAR,
-        folder=folder_of(STORY_GRAMMAR, n_stories),
-        hash=_grammar_hash(n_stories),
-        licence="Apache-2.0",
-        description=f"stories from a grammar of known entropy, version {story_grammar.VERSION}",
-        shards={split: _even_shards(count) for split, count in counts.items()},
-        examples=examples,
-        current_hash=lambda: _grammar_hash(n_stories),
-        entropy_nats=float(story_grammar.entropy_nats()),
-    )
-
-
-def _sst2(directory: Path, source: Path | None, *, show: bool) -> Source:
-    found, total = sst2.read(source) if source is not None else sst2.fetch(directory, show=show)
-    return Source(
-        name=sst2.NAME,
-        folder=sst2.NAME,
-        hash=total,
-        licence=sst2.LICENCE,
-        description=sst2.DESCRIPTION,
-        shards={split: _even_shards(len(documents)) for split, documents in found.items()},
-        examples=lambda split: iter(found[split]),
-        current_hash=lambda: total,  # all of it was read before
-        labelled=True,
-    )
-
-
-def _even_shards(count: int) -> list[int]:
-    return [min(STORIES_PER_SHARD, count - done) for done in range(0, count, STORIES_PER_SHARD)]
-
-
-def _text(name: str, folder: Path, *, licence: str, description: str, paired: bool) -> Source:
-    texts = text_files.find(folder, paired=paired)
+    Raises:
+      UserError: a split without documents, or text that is not UTF-8.
+    """
     splits = texts.splits()
     shards = {split: _shards(splits[split]()) for split in SPLITS}
     for split in SPLITS:
         if not shards[split]:
-            raise UserError(f"--from={str(folder)!r} holds no text for the {split} split: add documents there.")
+            raise UserError(
+                f"--from={str(texts.directory)!r} holds no text for the {split} split: add documents there."
+            )
 
     def examples(split: str) -> Iterator[Example]:
         return ({"text": text} for text in splits[split]())
 
-    def current_hash() -> str:
-        return text_files.find(folder, paired=paired).hash
+    def unchanged() -> bool:
+        return find_texts(texts.directory, paired=texts.paired).hash == texts.hash
 
-    return Source(name, name, texts.hash, licence, description, shards, examples, current_hash)
+    return Source(texts.hash, licence, description, shards, examples, unchanged)
+
+
+def documents(files: Sequence[Path]) -> Iterator[str]:
+    """Documents of the files in order, without the white space around them; empty ones are left out.
+
+    Raises:
+      UserError: a file is not UTF-8, or a document is longer than 1 GiB.
+    """
+    for path in files:
+        for offset, raw in _raw_documents(path):
+            try:
+                text = raw.decode().removeprefix("\ufeff").strip()
+            except UnicodeDecodeError as error:
+                raise UserError(
+                    f"{path} is not UTF-8 at byte {offset + error.start}: convert it (for example with iconv)."
+                ) from error
+            if text:
+                yield text
+
+
+def _raw_documents(path: Path) -> Iterator[tuple[int, bytes]]:
+    """(offset, bytes) of what is between separator lines."""
+    separator, start, end, lines = SEPARATOR.encode(), 0, 0, []
+    with path.open("rb") as file:
+        for line in file:
+            end += len(line)
+            if line.strip() == separator:
+                yield start, b"".join(lines)
+                start, lines = end, []
+                continue
+            lines.append(line)
+            if end - start > MAX_DOCUMENT_BYTES:
+                raise UserError(f"{path} has a document over 1 GiB at byte {start}: divide it by lines {SEPARATOR}.")
+    yield start, b"".join(lines)
 
 
 def _shards(texts: Iterable[str]) -> list[int]:
@@ -167,12 +218,18 @@ def _shards(texts: Iterable[str]) -> list[int]:
     return counts
 
 
-def _download(directory: Path, *, show: bool) -> Path:
-    folder = directory / "downloads" / TINY_STORIES
-    advice = f"without a network {prepare_hint(TINY_STORIES, directory)}."
-    if not all((folder / name).exists() for name in TINY_STORIES_FILES):
-        download.require_network("TinyStories", advice, download.HUB)
-    with folders.locked(directory, "downloads", show=show):
-        for name, file in reversed(TINY_STORIES_FILES.items()):
-            download.fetch(file, folder / name, advice=advice, show=show)
-    return folder
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+
+
+def _cut(text: str) -> Mapping[str, Documents]:
+    """A single document, cut before its last tenth: between paragraphs, else lines, else words."""
+    goal = int(len(text) * (1 - LAST_FRACTION))
+    for mark in ("\n\n", "\n", " "):
+        place = text.rfind(mark, int(len(text) * 0.8), goal + len(mark))
+        if place > 0:
+            break
+    else:
+        place = goal
+    first, last = text[:place].strip(), text[place:].strip()
+    return {"train": lambda: iter([first] if first else []), "validation": lambda: iter([last] if last else [])}

@@ -1,38 +1,92 @@
-"""Tokenizers: bytes, byte-level BPE trained here, GPT-2's, any other with vocab.json and merges.txt; all by name."""
+"""Tokenizers by name: bytes, byte-level BPE trained here, GPT-2's or any other vocab.json and merges.txt, WordPiece.
 
-import dataclasses
+The project's WordPiece vocabulary, `vocab.txt` beside this file, was trained once by tools/train_wordpiece.py: the
+`tokenizers` library does not train the same one twice.
+"""
+
+import abc
 import functools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Int32
 
-from actlab.data import folders, gpt2, wordpiece
+from actlab.data import gpt2, preparing
 from actlab.data.gpt2 import MERGES, MERGES_HEADER, VOCABULARY
-from actlab.data.tokenizer import RECORD, Ids, Tokenizer
 from actlab.errors import UserError
 
+RECORD = "tokenizer.json"
 END_OF_TEXT = "<|endoftext|>"
 SMALLEST_BPE = 257  # every byte and the end of text
 TRAINING_BYTES = 20_000_000
-PIECE_CHARACTERS = 1 << 16
+PIECE_CHARACTERS = 1 << 16  # the library encodes the pieces of a batch in parallel
 BATCH_CHARACTERS = 1 << 21
+
+WORDPIECE = "wordpiece"
+PIECES = "vocab.txt"  # a piece on each line
+SETTINGS = "tokenizer_config.json"  # of transformers
+OWN = Path(__file__).parent / PIECES
+OWN_SHA256 = "4f7d727e81cd0c4031b048e2ea35fc1b2103feab484d435b69571db2615eb9c7"
+PADDING, UNKNOWN, FIRST, LAST, MASK = SPECIALS = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
+
+Ids = Int32[np.ndarray, "n"]
+
+
+class Specials(NamedTuple):
+    """Ids of the special tokens of an encoder's rows: `first`, a document, `last`, and padding up to the context."""
+
+    first: int
+    last: int
+    padding: int
+    mask: int
+    unknown: int | None = None
+
+    def ids(self) -> tuple[int, ...]:
+        """All of them, each once, in ascending order."""
+        return tuple(sorted({i for i in self if i is not None}))
+
+
+class Tokenizer(abc.ABC):
+    """Text to token ids and back; no text gives `end_of_text`, not even one that spells it."""
+
+    lossless = True  # whether the text follows from its ids
+
+    def __init__(self, name: str, vocab_size: int, end_of_text: int, source: Any) -> None:
+        self.name, self.vocab_size, self.end_of_text = name, vocab_size, end_of_text
+        self.hash = preparing.digest(source)  # of all that the ids depend on
+
+    @abc.abstractmethod
+    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
+        """Token ids of each text."""
+
+    @abc.abstractmethod
+    def decode(self, ids: Iterable[int] | np.ndarray) -> str:
+        """Text of token ids; bytes that are not UTF-8 become U+FFFD, ids beyond the vocabulary give nothing."""
+
+    def encode(self, text: str) -> Ids:
+        """Token ids of one text."""
+        return self.encode_batch([text])[0]
+
+    def save(self, directory: Path) -> None:
+        """Writes the tokenizer to a folder, for `load`."""
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / RECORD).write_text(json.dumps({"name": self.name, "hash": self.hash}))
+
+    @property
+    def specials(self) -> Specials:
+        """By default padding and mask are the two ids after the tokenizer's own, in a padded vocabulary."""
+        return Specials(self.end_of_text, self.end_of_text, self.vocab_size, self.vocab_size + 1)
 
 
 class ByteTokenizer(Tokenizer):
     """One token per UTF-8 byte."""
 
-    name = "bytes"
-    vocab_size = 257
-    end_of_text = 256
-
-    @property
-    def hash(self) -> str:
-        """See Tokenizer."""
-        return folders.digest([self.name, self.vocab_size])
+    def __init__(self) -> None:
+        super().__init__("bytes", 257, 256, ["bytes", 257])
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
         """See Tokenizer."""
@@ -43,43 +97,20 @@ class ByteTokenizer(Tokenizer):
         table = [bytes([i]) for i in range(256)] + [END_OF_TEXT.encode()]
         return b"".join(table[i] for i in ids if i < self.vocab_size).decode(errors="replace")
 
-    def save(self, directory: Path) -> None:
-        """See Tokenizer."""
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / RECORD).write_text(json.dumps({"name": self.name, "hash": self.hash}))
 
-
-@dataclasses.dataclass(frozen=True, eq=False)
 class BytePairTokenizer(Tokenizer):
     """GPT-2's kind: words cut by its pattern, bytes as printable characters, then merges."""
 
-    name: str
-    vocabulary: dict[str, int]
-    merges: tuple[tuple[str, str], ...]
-
-    def __post_init__(self) -> None:
-        if sorted(self.vocabulary.values()) != list(range(len(self.vocabulary))):
-            raise UserError(f"data.tokenizer={self.name!r} has ids that are not 0 to n-1: take another {VOCABULARY}.")
-        if END_OF_TEXT not in self.vocabulary:
-            raise UserError(f"data.tokenizer={self.name!r} lacks {END_OF_TEXT}: take another {VOCABULARY}.")
-        missing = next((pair for pair in self.merges if "".join(pair) not in self.vocabulary), None)
+    def __init__(self, name: str, vocabulary: dict[str, int], merges: tuple[tuple[str, str], ...]) -> None:
+        if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+            raise UserError(f"data.tokenizer={name!r} has ids that are not 0 to n-1: take another {VOCABULARY}.")
+        if END_OF_TEXT not in vocabulary:
+            raise UserError(f"data.tokenizer={name!r} lacks {END_OF_TEXT}: take another {VOCABULARY}.")
+        missing = next((pair for pair in merges if "".join(pair) not in vocabulary), None)
         if missing:
-            raise UserError(f"data.tokenizer={self.name!r} merges {missing}, not in {VOCABULARY}: take matching files.")
-
-    @property
-    def vocab_size(self) -> int:  # type: ignore[override]
-        """Number of entries, the end of text among them."""
-        return len(self.vocabulary)
-
-    @property
-    def end_of_text(self) -> int:  # type: ignore[override]
-        """Id of the mark after each document."""
-        return self.vocabulary[END_OF_TEXT]
-
-    @property
-    def hash(self) -> str:
-        """See Tokenizer."""
-        return folders.digest(["byte-level BPE", self.vocabulary, self.merges])
+            raise UserError(f"data.tokenizer={name!r} merges {missing}, not in {VOCABULARY}: take matching files.")
+        super().__init__(name, len(vocabulary), vocabulary[END_OF_TEXT], ["byte-level BPE", vocabulary, merges])
+        self.vocabulary, self.merges = vocabulary, merges
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
         """See Tokenizer."""
@@ -93,12 +124,11 @@ class BytePairTokenizer(Tokenizer):
 
     def save(self, directory: Path) -> None:
         """See Tokenizer."""
-        directory.mkdir(parents=True, exist_ok=True)
+        super().save(directory)
         ordered = dict(sorted(self.vocabulary.items(), key=lambda item: item[1]))
         (directory / VOCABULARY).write_text(json.dumps(ordered, ensure_ascii=False), encoding="utf-8")
         lines = [MERGES_HEADER, *(" ".join(pair) for pair in self.merges)]
         (directory / MERGES).write_text("\n".join(lines) + "\n", encoding="utf-8")
-        (directory / RECORD).write_text(json.dumps({"name": self.name, "hash": self.hash}))
 
     def _encode_pieces(self, pieces: list[str]) -> Iterator[Ids]:
         for group in _groups(pieces):
@@ -113,11 +143,56 @@ class BytePairTokenizer(Tokenizer):
         return _byte_level(models.BPE(vocab=self.vocabulary, merges=list(self.merges)))
 
 
+class WordPieceTokenizer(Tokenizer):
+    """BERT's kind, uncased: accents dropped, words cut at spaces and punctuation, then greedily into pieces.
+
+    Decoding cannot restore what was dropped: it gives lower case, and guesses the spaces around punctuation.
+    """
+
+    lossless = False
+
+    def __init__(self, name: str, pieces: tuple[str, ...]) -> None:
+        super().__init__(name, len(pieces), pieces.index(LAST), ["WordPiece, uncased", pieces])
+        self.pieces = pieces
+        self._ids = {piece: i for i, piece in enumerate(pieces)}
+
+    @property
+    def specials(self) -> Specials:
+        """See Tokenizer."""
+        padding, unknown, first, last, mask = (self._ids[piece] for piece in SPECIALS)
+        return Specials(first, last, padding, mask, unknown)
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
+        """See Tokenizer."""
+        encodings = self._library.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [np.array(encoding.ids, np.int32) for encoding in encodings]
+
+    def decode(self, ids: Iterable[int] | np.ndarray) -> str:
+        """See Tokenizer."""
+        return self._library.decode([int(i) for i in ids], skip_special_tokens=False)
+
+    def save(self, directory: Path) -> None:
+        """See Tokenizer."""
+        super().save(directory)
+        (directory / PIECES).write_text("".join(f"{piece}\n" for piece in self.pieces), encoding="utf-8")
+
+    @functools.cached_property
+    def _library(self) -> Any:
+        import tokenizers
+        from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+        library = tokenizers.Tokenizer(models.WordPiece(self._ids, unk_token=UNKNOWN))
+        library.normalizer = normalizers.BertNormalizer(lowercase=True)  # type: ignore
+        library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore
+        library.decoder = decoders.WordPiece()  # type: ignore
+        return library
+
+
 def check(name: str) -> None:
-    """Refuses what no tokenizer is called."""
-    if name not in ("bytes", "gpt2", "wordpiece") and not name.startswith(("bpe:", "dir:", "wordpiece:")):
+    """Refuses an unknown name."""
+    if name not in ("bytes", "gpt2", WORDPIECE) and not name.startswith(("bpe:", "dir:", f"{WORDPIECE}:")):
         raise UserError(
-            f"data.tokenizer={name!r} is not known: take bytes, bpe:SIZE, gpt2, dir:PATH, wordpiece or wordpiece:PATH."
+            f"Unknown data.tokenizer={name!r}: take bytes, bpe:SIZE, gpt2, dir:PATH, wordpiece or wordpiece:PATH."
         )
     if name.startswith("bpe:"):
         _bpe_size(name)
@@ -132,12 +207,12 @@ def make(name: str, directory: Path, texts: Iterable[str]) -> Tokenizer:
     check(name)
     if name == "bytes":
         return ByteTokenizer()
-    if name.startswith(wordpiece.NAME):
-        return wordpiece.make(name)
-    if name == "gpt2":
-        return _from_files(name, gpt2.folder(directory))
+    if name.startswith(WORDPIECE):
+        return _wordpiece(name)
+    if name == gpt2.NAME:
+        return _byte_pairs(name, gpt2.folder(directory))
     if name.startswith("dir:"):
-        return _from_files(name, Path(name.removeprefix("dir:")))
+        return _byte_pairs(name, Path(name.removeprefix("dir:")))
     return train(texts, _bpe_size(name))
 
 
@@ -148,31 +223,28 @@ def size(name: str, directory: Path) -> int:
 
 
 def keep(tokenizer: Tokenizer, directory: Path) -> None:
-    """Saves a tokenizer where none is yet, whole or not at all: others may read the folder meanwhile."""
+    """Saves a tokenizer unless one is there, whole or not at all: other processes may read the folder meanwhile."""
     if not (directory / RECORD).is_file():
-        with folders.fresh(directory) as draft:
+        with preparing.fresh(directory) as draft:
             tokenizer.save(draft)
 
 
 def load(directory: Path) -> Tokenizer:
-    """The tokenizer that `save` wrote; a damaged one is a UserError."""
-    record = folders.read_json(directory / RECORD)
+    """The tokenizer that `save` wrote; raises UserError for a damaged one."""
+    record = preparing.read_json(directory / RECORD)
     name = str(record.get("name"))
     try:
-        tokenizer = _saved(name, directory)
+        if name == "bytes":
+            tokenizer = ByteTokenizer()
+        elif name.startswith(WORDPIECE):
+            tokenizer = _pieces_of(name, directory / PIECES)
+        else:
+            tokenizer = _byte_pairs(name, directory)
     except UserError as error:
-        raise folders.damaged(directory / RECORD, str(error)) from error
+        raise preparing.damaged(directory / RECORD, str(error)) from error
     if tokenizer.hash != record.get("hash"):
-        raise folders.damaged(directory / RECORD, "the tokenizer has another hash")
+        raise preparing.damaged(directory / RECORD, "the tokenizer has another hash")
     return tokenizer
-
-
-def _saved(name: str, directory: Path) -> Tokenizer:
-    if name == "bytes":
-        return ByteTokenizer()
-    if name.startswith(wordpiece.NAME):
-        return wordpiece.read(name, directory / wordpiece.VOCABULARY)
-    return _from_files(name, directory)
 
 
 def train(texts: Iterable[str], size: int) -> BytePairTokenizer:
@@ -201,7 +273,17 @@ def train(texts: Iterable[str], size: int) -> BytePairTokenizer:
     )
 
 
-def _from_files(name: str, folder: Path) -> BytePairTokenizer:
+def _bpe_size(name: str) -> int:
+    digits = name.removeprefix("bpe:")
+    if not re.fullmatch(r"[0-9]{1,7}", digits) or int(digits) < SMALLEST_BPE:
+        raise UserError(f"data.tokenizer={name!r} has no usable size: take {SMALLEST_BPE} or more, as in bpe:1024.")
+    return int(digits)
+
+
+def _byte_pairs(name: str, folder: Path) -> BytePairTokenizer:
+    """The tokenizer of the vocab.json and merges.txt in a folder."""
+    from tokenizers import pre_tokenizers
+
     try:
         vocabulary = json.loads((folder / VOCABULARY).read_bytes())
         if not isinstance(vocabulary, dict) or not all(isinstance(i, int) for i in vocabulary.values()):
@@ -212,17 +294,11 @@ def _from_files(name: str, folder: Path) -> BytePairTokenizer:
             f"data.tokenizer={name!r} cannot use {folder} ({error}): put matching {VOCABULARY} and {MERGES} there."
         ) from error
     tokenizer = BytePairTokenizer(name, vocabulary, merges)
-    _check_bytes(name, vocabulary)
-    return tokenizer
-
-
-def _check_bytes(name: str, vocabulary: Mapping[str, int]) -> None:
-    from tokenizers import pre_tokenizers
-
-    # The library leaves out of the text, without a word, what has no entry.
+    # The library silently drops bytes that have no entry.
     missing = sorted(set(pre_tokenizers.ByteLevel.alphabet()) - set(vocabulary))
     if missing:
         raise UserError(f"data.tokenizer={name!r} lacks the byte {missing[0]!r}: take a byte-level {VOCABULARY}.")
+    return tokenizer
 
 
 def _merges(text: str) -> Iterator[tuple[str, str]]:
@@ -246,13 +322,6 @@ def _byte_level(model: Any) -> Any:
     return library
 
 
-def _bpe_size(name: str) -> int:
-    digits = name.removeprefix("bpe:")
-    if not re.fullmatch(r"[0-9]{1,7}", digits) or int(digits) < SMALLEST_BPE:
-        raise UserError(f"data.tokenizer={name!r} has no usable size: take {SMALLEST_BPE} or more, as in bpe:1024.")
-    return int(digits)
-
-
 def _prefix(texts: Iterable[str]) -> Iterator[str]:
     size = 0
     for text in texts:
@@ -266,6 +335,7 @@ def _pieces(text: str) -> Iterator[str]:
     """Cuts a long text where its tokens do not change: before the last line break before a word."""
     start = 0
     while len(text) - start > PIECE_CHARACTERS:
+        # Of white space before a word, GPT-2's pattern always leaves the last character to a token of its own.
         cut = re.compile(r"\n\S").search(text, start + PIECE_CHARACTERS)
         if cut is None:
             break
@@ -286,3 +356,44 @@ def _groups(pieces: list[str]) -> Iterator[list[str]]:
             group, size = [], 0
     if group:
         yield group
+
+
+def _wordpiece(name: str) -> WordPieceTokenizer:
+    """The project's own, or that of a `wordpiece:PATH`: an uncased vocab.txt or its folder."""
+    if name == WORDPIECE:
+        if preparing.sha256(OWN) != OWN_SHA256:
+            raise preparing.damaged(OWN, "not the vocabulary of this project")
+        return _pieces_of(name, OWN)
+    path = Path(name.removeprefix(f"{WORDPIECE}:"))
+    path = path / PIECES if path.is_dir() else path
+    settings = path.with_name(SETTINGS)
+    try:
+        found = json.loads(settings.read_bytes()) if settings.is_file() else {}
+    except (OSError, ValueError) as error:
+        raise _unusable(name, settings, str(error)) from error
+    if isinstance(found, dict) and found.get("do_lower_case") is False:
+        raise UserError(
+            f"data.tokenizer={name!r} is cased according to {settings}, but text is lower-cased here: take an uncased "
+            f"{PIECES}."
+        )
+    return _pieces_of(name, path)
+
+
+def _pieces_of(name: str, path: Path) -> WordPieceTokenizer:
+    try:
+        # Not splitlines: a piece may be a character that it takes for the end of a line.
+        pieces = tuple(line.removesuffix("\r") for line in path.read_bytes().decode().removesuffix("\n").split("\n"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unusable(name, path, str(error)) from error
+    missing = [piece for piece in SPECIALS if piece not in pieces]
+    if missing:
+        raise _unusable(name, path, f"it lacks {missing[0]}")
+    if len(set(pieces)) < len(pieces):
+        twice = next(piece for i, piece in enumerate(pieces) if piece in pieces[:i])
+        raise _unusable(name, path, f"it has {twice!r} twice")
+    return WordPieceTokenizer(name, pieces)
+
+
+def _unusable(name: str, path: Path, reason: str) -> UserError:
+    remedy = f"name a {PIECES} of BERT's kind, or its folder"
+    return UserError(f"data.tokenizer={name!r} cannot use {path} ({reason}): {remedy}.")

@@ -11,10 +11,16 @@ from typing import Any
 
 from actlab.config import ModelConfig
 from actlab.errors import UserError
-from actlab.interop import names
-from actlab.interop.architecture import Architecture, layer_norm, linear, require
-from actlab.interop.fields import Fields
-from actlab.interop.links import Link
+from actlab.interop.architecture import (
+    Architecture,
+    Fields,
+    Link,
+    layer_norm,
+    linear,
+    plain_activation,
+    require,
+    their_activation,
+)
 from actlab.models.spec import resolve
 
 FAMILY = "BERT"
@@ -41,7 +47,7 @@ def _read(fields: Fields) -> dict[str, Any]:
     fields.require("add_cross_attention", False, default=False)
     return {
         "kind": "encoder",
-        "activation": names.plain(fields, "hidden_act", "gelu"),
+        "activation": plain_activation(fields, "hidden_act", "gelu"),
         "n_layers": fields.whole("num_hidden_layers"),
         "d_model": fields.whole("hidden_size"),
         "n_heads": fields.whole("num_attention_heads"),
@@ -70,7 +76,7 @@ def _n_classes(fields: Fields) -> int:
 
 def _describe(config: ModelConfig) -> dict[str, Any]:
     require(config, FAMILY, norm_position="post", position="learned", norm="layernorm", activation_norm="none")
-    activation, spec = names.theirs(config, FAMILY), resolve(config)
+    activation, spec = their_activation(config, FAMILY), resolve(config)
     return {
         **_described_head(config, activation),
         "hidden_act": activation,
@@ -96,7 +102,7 @@ def _described_head(config: ModelConfig, activation: str) -> dict[str, Any]:
             "id2label": {str(index): label for index, label in enumerate(labels)},
             "label2id": {label: index for index, label in enumerate(labels)},
         }
-    if names.theirs(config, FAMILY, "head_activation") != activation:
+    if their_activation(config, FAMILY, "head_activation") != activation:
         raise UserError(
             f"config.model.head_activation={config.head_activation!r} has no counterpart in {FAMILY} of transformers, "
             f"whose head has the feed-forward's activation: only {config.activation!r} can be saved."

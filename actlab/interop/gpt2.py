@@ -4,10 +4,15 @@ import re
 from typing import Any
 
 from actlab.config import ModelConfig
-from actlab.interop import names
-from actlab.interop.architecture import Architecture, layer_norm, require
-from actlab.interop.fields import Fields
-from actlab.interop.links import Link
+from actlab.interop.architecture import (
+    Architecture,
+    Fields,
+    Link,
+    layer_norm,
+    plain_activation,
+    require,
+    their_activation,
+)
 from actlab.models.spec import resolve
 
 FAMILY = "GPT-2"
@@ -19,7 +24,7 @@ def _read(fields: Fields) -> dict[str, Any]:
     fields.require("add_cross_attention", False, default=False)
     d_model = fields.whole("n_embd")
     return {
-        "activation": names.plain(fields, "activation_function", "gelu_new"),
+        "activation": plain_activation(fields, "activation_function", "gelu_new"),
         "n_layers": fields.whole("n_layer"),
         "d_model": d_model,
         "n_heads": fields.whole("n_head"),
@@ -34,7 +39,7 @@ def _read(fields: Fields) -> dict[str, Any]:
 
 def _describe(config: ModelConfig) -> dict[str, Any]:
     require(config, FAMILY, norm_position="pre", position="learned", norm="layernorm", activation_norm="none")
-    activation, spec = names.theirs(config, FAMILY), resolve(config)
+    activation, spec = their_activation(config, FAMILY), resolve(config)
     return {
         "architectures": ["GPT2LMHeadModel"],
         "activation_function": activation,
@@ -72,7 +77,7 @@ def _links(config: ModelConfig, fields: Fields) -> list[Link]:
 
 
 def _convolution(ours: str, theirs: str) -> list[Link]:
-    # Their Conv1D keeps [in, out] as we do.
+    # Their Conv1D stores [in, out], as we do.
     return [Link(f"{ours}/kernel", (f"{theirs}.weight",)), Link(f"{ours}/bias", (f"{theirs}.bias",))]
 
 

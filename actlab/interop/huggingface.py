@@ -1,10 +1,13 @@
 """Weights to and from directories of transformers: config.json and safetensors. Neither it nor torch is needed."""
 
+import contextlib
 import dataclasses
 import json
+import os
 import pathlib
 import shutil
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -15,14 +18,11 @@ from actlab import config as config_lib
 from actlab import models
 from actlab.config import Config, ModelConfig
 from actlab.errors import UserError
-from actlab.interop import fields as fields_lib
+from actlab.files import flush
 from actlab.interop import tensors
-from actlab.interop.architecture import Architecture
+from actlab.interop.architecture import CONFIG, Architecture, Fields, Link, Shape, Weights, flat, nested, read_fields
 from actlab.interop.bert import BERT, ROBERTA
-from actlab.interop.directory import replacing
-from actlab.interop.fields import Fields
 from actlab.interop.gpt2 import GPT2
-from actlab.interop.links import Link, Shape, Weights, flat, nested
 from actlab.interop.llama import LLAMA
 from actlab.interop.tensors import Stored
 from actlab.models.model import Params
@@ -39,26 +39,32 @@ class Loaded(NamedTuple):
 
 
 def load(directory: str | pathlib.Path) -> Loaded:
-    """Reads GPT-2, LLaMA, BERT or RoBERTa as float32, whatever floats the file has.
+    """Reads GPT-2, LLaMA, BERT or RoBERTa, from any float dtype, as float32.
 
-    What `save` wrote comes back to the bit, with its own fields. Key-value heads that query heads share are repeated.
-    An encoder has its head for masked tokens, or pooler and classes where the directory is ForSequenceClassification.
+    What `save` wrote comes back bit for bit, with its own fields. Key-value heads that query heads share are repeated.
+    An encoder has its masked-token head, or pooler and classifier if the directory is ForSequenceClassification.
 
     Raises:
-        UserError: for a directory that is none, weights that are no safetensors, damaged, or not those that
-            config.json describes, and for a field that our models cannot express, with its name.
+        UserError: if the directory or its safetensors are missing or damaged, do not match config.json, or config.json
+            has a field that our models cannot express; it is named.
     """
     directory = pathlib.Path(directory)
-    fields = fields_lib.read(directory)
+    fields = read_fields(directory)
     architecture = _of_type(fields)
     config = _config(architecture, fields)
     stored = _full_names(architecture, tensors.find(directory))
-    if config.n_layers > len(stored):  # told before a model of that depth is traced
+    if config.n_layers > len(stored):  # before a model of that depth is traced
         raise UserError(f"{fields.place} has {config.n_layers} layers, but {directory} holds {len(stored)} tensors.")
+    # The families have biases. Those that our config lacks must be zero in the files.
     full = _shapes(dataclasses.replace(config, use_bias=True))
     links = architecture.links(config, fields)
     _check(architecture, links, full, stored, fields)
-    leaves = {link.ours: _join(link, full[link.ours], stored) for link in links}
+    leaves = {
+        link.ours: link.join([stored[name].read() for name in link.theirs])
+        if link.theirs
+        else np.zeros(full[link.ours], np.float32)
+        for link in links
+    }
     return Loaded(config, nested(_without_biases(leaves, _shapes(config), fields)))
 
 
@@ -71,22 +77,23 @@ def save(
 ) -> None:
     """Writes a directory that transformers' from_pretrained reads: GPT-2, LLaMA or BERT, whichever the model is.
 
-    Parameters are written in float32, biases that the family has and the model has not as zeros. Files `beside`, such
-    as a vocabulary, are copied too. A decoder's `end_of_text`, the token between texts, is where theirs begins and
-    stops to write. The directory appears at once and whole, and replaces only one that this wrote.
+    Parameters are written in float32; biases that only the family has are zeros. Files `beside`, such as a vocabulary,
+    are copied too. `end_of_text` is the token between a decoder's texts, with which it begins and ends generation. The
+    directory appears at once and whole, and replaces only one that this function wrote.
 
     Raises:
-        UserError: for a model without a counterpart, with the field that is in the way, parameters of another model,
-            and a directory that holds anything else or cannot be written.
+        UserError: for a model without a counterpart, naming the field; for parameters of another model; for a
+            directory that holds anything else or cannot be written.
     """
     architecture = _like(config)
     described = {"model_type": architecture.model_type, **architecture.describe(config)}
     if config.kind == "decoder":
+        # Also where it is None: the defaults of transformers are ids of their own vocabularies.
         described |= {"bos_token_id": end_of_text, "eos_token_id": end_of_text}
     full = _shapes(dataclasses.replace(config, use_bias=True))
     leaves = _with_biases(params, _shapes(config), full)
     theirs: dict[str, Weights] = {}
-    links = architecture.links(config, Fields(described, fields_lib.NAME))
+    links = architecture.links(config, Fields(described, CONFIG))
     if unlinked := leaves.keys() - {link.ours for link in links}:
         raise UserError(f"{min(unlinked)} of this model has no counterpart in {architecture.family} of transformers.")
     for link in links:
@@ -95,12 +102,12 @@ def save(
         elif leaves[link.ours].any():
             raise UserError(
                 f"config.model.use_bias=True: {link.ours} is not zero, and {architecture.family} of transformers has "
-                "no place for it: train with use_bias=False or tied embeddings."
+                "no such parameter: train with use_bias=False or tied embeddings."
             )
     record = {RECORD: {"model": dataclasses.asdict(config)}}
-    with replacing(pathlib.Path(directory), RECORD) as draft:
+    with _replacing(pathlib.Path(directory)) as draft:
         tensors.write(theirs, draft / tensors.WEIGHTS)
-        (draft / fields_lib.NAME).write_text(json.dumps({**described, **record}, indent=2) + "\n")
+        (draft / CONFIG).write_text(json.dumps({**described, **record}, indent=2) + "\n")
         for path in beside:
             shutil.copyfile(path, draft / path.name)
 
@@ -142,7 +149,7 @@ def _validated(changes: dict[str, Any], place: str) -> ModelConfig:
     try:
         return config_lib.replace(Config(), **{f"model.{name}": value for name, value in changes.items()}).model
     except UserError as error:
-        raise UserError(f"{place} describes no model of ours: {error}") from error
+        raise UserError(f"{place} describes a model that is not supported: {error}") from error
 
 
 def _shapes(config: ModelConfig) -> dict[str, Shape]:
@@ -151,7 +158,7 @@ def _shapes(config: ModelConfig) -> dict[str, Shape]:
 
 
 def _full_names(architecture: Architecture, found: dict[str, Stored]) -> dict[str, Stored]:
-    """Names with their prefix, which a directory of the bare model leaves out, and norms by their names of today."""
+    """Names with the prefix that a directory of the bare model omits, and with today's names of norms."""
     for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
         found = {name.replace(old, new): stored for name, stored in found.items()}
     if any(name.startswith(architecture.prefix) for name in found):
@@ -173,7 +180,7 @@ def _check(
             which = f" (vocab_size={fields.get('vocab_size')})" if fields.get("vocab_size") in shape else ""
             raise UserError(
                 f"{stored[name].path}: {stored[name].name} is {list(stored[name].shape)}, but {list(shape)} by "
-                f"config.json{which}: take files that belong together."
+                f"config.json{which}: use files that belong together."
             )
     for name, tensor in stored.items():
         if name in wanted or architecture.unused.fullmatch(name):
@@ -181,20 +188,14 @@ def _check(
         original = stored.get(architecture.copies.get(name, ""))
         if original is None:
             raise UserError(
-                f"{tensor.path}: {tensor.name} {list(tensor.shape)} has no place in the {architecture.family} that "
-                "config.json describes: take files that belong together."
+                f"{tensor.path}: {tensor.name} {list(tensor.shape)} is not part of the {architecture.family} that "
+                "config.json describes: use files that belong together."
             )
         if not np.array_equal(tensor.read(), original.read()):
             raise UserError(
-                f"{tensor.path}: {tensor.name} differs from {original.name}, but is the same by tie_word_embeddings in "
-                "config.json: set it to false."
+                f"{tensor.path}: {tensor.name} differs from {original.name}, but tie_word_embeddings in config.json "
+                "says that they are equal: set it to false."
             )
-
-
-def _join(link: Link, shape: Shape, stored: dict[str, Stored]) -> Weights:
-    if not link.theirs:
-        return np.zeros(shape, np.float32)
-    return link.join([stored[name].read() for name in link.theirs])
 
 
 def _without_biases(leaves: dict[str, Weights], own: dict[str, Shape], fields: Fields) -> dict[str, jax.Array]:
@@ -215,3 +216,46 @@ def _with_biases(params: Params, own: dict[str, Shape], full: dict[str, Shape]) 
                 f"params has {path} as {shape}, but config.model wants {own.get(path)}: give matching ones."
             )
     return {path: leaves.get(path, np.zeros(shape, np.float32)) for path, shape in full.items()}
+
+
+OURS = (CONFIG, tensors.WEIGHTS, "vocab.json", "merges.txt", "vocab.txt")  # the files that `save` writes
+
+
+@contextlib.contextmanager
+def _replacing(target: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A new folder that becomes `target` at the end, or is removed on an error.
+
+    Raises:
+        UserError: if `target` cannot be written, or holds other files than ours, with our record in config.json.
+    """
+    target = target.absolute()
+    _require_ours(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        place = pathlib.Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        try:
+            (place / "new").mkdir()
+            yield place / "new"
+            flush(*(place / "new").iterdir(), place / "new")
+            if target.exists():  # a folder with files cannot be replaced in one step
+                os.rename(target, place / "old")
+            os.rename(place / "new", target)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+    except OSError as error:
+        raise UserError(
+            f"{target} cannot be written ({error.strerror or error}): make room, or choose another folder."
+        ) from error
+
+
+def _require_ours(target: pathlib.Path) -> None:
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    try:
+        ours = RECORD in json.loads((target / CONFIG).read_bytes())
+        strange = [path.name for path in sorted(target.iterdir()) if path.name not in OURS]
+    except (OSError, ValueError, TypeError):
+        ours, strange = False, []
+    if not ours or strange:
+        what = f"holds {strange[0]}" if strange else "exists"
+        raise UserError(f"{target} {what} and was not written by this command: choose another folder.")

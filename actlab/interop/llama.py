@@ -8,10 +8,16 @@ import re
 from typing import Any
 
 from actlab.config import ModelConfig
-from actlab.interop import names
-from actlab.interop.architecture import Architecture, linear, require
-from actlab.interop.fields import Fields
-from actlab.interop.links import Link
+from actlab.interop.architecture import (
+    GATED,
+    Architecture,
+    Fields,
+    Link,
+    gated_activation,
+    linear,
+    require,
+    their_activation,
+)
 from actlab.models.spec import gated_width, resolve
 
 FAMILY = "LLaMA"
@@ -24,7 +30,7 @@ def _read(fields: Fields) -> dict[str, Any]:
     if n_heads % fields.whole("num_key_value_heads", n_heads):
         fields.refuse("num_key_value_heads", f"it does not divide num_attention_heads={n_heads}")
     return {
-        "activation": names.gated(fields, "hidden_act", "silu"),
+        "activation": gated_activation(fields, "hidden_act", "silu"),
         "n_layers": fields.whole("num_hidden_layers"),
         "d_model": d_model,
         "n_heads": n_heads,
@@ -42,6 +48,7 @@ def _read(fields: Fields) -> dict[str, Any]:
 
 def _width(fields: Fields) -> dict[str, int]:
     width = fields.whole("intermediate_size")
+    # The d_ff whose gated width this is, if our rounding to multiples of 8 reaches it; else the exact width too.
     d_ff = max(8, 3 * width // 2)
     return {"d_ff": d_ff} if gated_width(d_ff) == width else {"d_ff": d_ff, "d_hidden": width}
 
@@ -65,7 +72,7 @@ def _rotary_base(fields: Fields) -> float:
 
 def _describe(config: ModelConfig) -> dict[str, Any]:
     require(config, FAMILY, norm_position="pre", position="rotary", norm="rmsnorm", activation_norm="none")
-    activation, spec = names.theirs(config, FAMILY, among=names.GATED), resolve(config)
+    activation, spec = their_activation(config, FAMILY, among=GATED), resolve(config)
     return {
         "architectures": ["LlamaForCausalLM"],
         "hidden_act": activation,

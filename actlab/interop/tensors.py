@@ -1,6 +1,6 @@
-"""The tensors of a directory's safetensors files, one or many, read one at a time as float32.
+"""The tensors of a directory's safetensors files, read one at a time as float32.
 
-Only safetensors: a pickle file runs code when it is read.
+Only safetensors are read: loading a pickle runs code.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ FLOATS = ("F32", "F16", "BF16")
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-    """Where a tensor lies, and its shape."""
+    """A tensor in a file, not read yet."""
 
     path: pathlib.Path
     name: str
@@ -49,11 +49,11 @@ class Stored:
 
 
 def find(directory: pathlib.Path) -> dict[str, Stored]:
-    """All tensors of a directory by name; nothing but the files' headers is read.
+    """All tensors of a directory by name; only the files' headers are read.
 
     Raises:
-        UserError: for a directory without safetensors, a file that is missing or damaged, an index that names files
-            elsewhere, a tensor that is not where the index has it, or that lies in two files.
+        UserError: if there are no safetensors, a file is missing or damaged, the index names files elsewhere, or a
+            tensor is in two files or not in the one that the index names.
     """
     if (directory / WEIGHTS).is_file():
         return _header(directory / WEIGHTS)
@@ -64,19 +64,17 @@ def find(directory: pathlib.Path) -> dict[str, Stored]:
     for shard in sorted(set(weight_map.values())):
         for name, stored in _header(directory / shard).items():
             if name in found:
-                raise UserError(
-                    f"{directory}: {name} lies in {found[name].path.name} and in {shard}: keep one of them."
-                )
+                raise UserError(f"{directory}: {name} is in {found[name].path.name} and in {shard}: keep one of them.")
             found[name] = stored
     for name, shard in weight_map.items():
         if name not in found or found[name].path.name != shard:
-            raise UserError(f"{directory / shard} lacks {name}, which {INDEX} says it holds: take matching files.")
+            raise UserError(f"{directory / shard} lacks {name}, which {INDEX} places there: use matching files.")
     return found
 
 
 def write(tensors: dict[str, Float[np.ndarray, "..."]], path: pathlib.Path) -> None:
-    """Writes one file; raises OSError where it cannot be written."""
-    # The library writes memory as it lies; transformers refuses a file that does not say who made its tensors.
+    """Writes one file; raises OSError if it cannot be written."""
+    # The library writes memory as it is laid out. transformers refuses files without this metadata.
     dense = {name: np.ascontiguousarray(array, np.float32).reshape(array.shape) for name, array in tensors.items()}
     try:
         safetensors_numpy.save_file(dense, path, metadata={"format": "pt"})
@@ -91,7 +89,7 @@ def _no_weights(directory: pathlib.Path) -> str:
             f"{directory} holds {pickles[0]}, but no {WEIGHTS}: only safetensors are read, since a pickle may run "
             "code; load it with transformers and save it with save_pretrained."
         )
-    return f"{directory} holds no weights: put {WEIGHTS}, or {INDEX} with its files, there."
+    return f"{directory} holds no weights: add {WEIGHTS}, or {INDEX} with its files."
 
 
 def _weight_map(path: pathlib.Path) -> dict[str, str]:
@@ -100,11 +98,11 @@ def _weight_map(path: pathlib.Path) -> dict[str, str]:
         entries = list(weight_map.items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
-            f"{path} is not an index with a weight_map: take the file that belongs to the weights."
+            f"{path} is not an index with a weight_map: use the file that belongs to the weights."
         ) from error
     for name, shard in entries:
         if not isinstance(shard, str) or not shard.endswith(".safetensors") or pathlib.PurePath(shard).name != shard:
-            raise UserError(f"{path}: {name} lies in {shard!r}, which is no .safetensors file of the same folder.")
+            raise UserError(f"{path}: {name} is in {shard!r}, which is not a .safetensors file in the same folder.")
         if not (path.parent / shard).is_file():
             raise UserError(f"{path.parent} lacks {shard}, which {path.name} names: add the file.")
     return weight_map
@@ -122,4 +120,4 @@ def _opened(path: pathlib.Path) -> Iterator[Any]:
         with safetensors.safe_open(path, framework="np") as file:
             yield file
     except (safetensors.SafetensorError, OSError) as error:
-        raise UserError(f"{path} is not a whole safetensors file ({error}): fetch or write it again.") from error
+        raise UserError(f"{path} is not a whole safetensors file ({error}): download or write it again.") from error

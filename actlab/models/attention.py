@@ -42,7 +42,7 @@ def attend_to_all(
 
 
 def flashes(dtype: DTypeLike, head: int) -> bool:
-    """Whether cuDNN's flash attention serves: 16-bit heads of a multiple of 8, up to 128, on CUDA from 8.0 (Ampere) on.
+    """Whether cuDNN's flash attention is used: 16-bit heads of a multiple of 8, up to 128, on CUDA 8.0 or later.
 
     Elsewhere jax.nn.dot_product_attention is two products and a softmax too: on CPU it was no faster than ours.
     """
@@ -59,12 +59,9 @@ def attend(
     mask: Bool[Array, "L M"] | Bool[Array, "B 1 1 M"],
 ) -> Float[Array, "B L H K"]:
     """softmax(q k^T / sqrt(K)) v with the softmax in float32; the mask is True where a query may look."""
-    q_BHLK, k_BHMK, v_BHMK = (jnp.swapaxes(array, 1, 2) for array in (_scaled(q_BLHK), k_BMHK, v_BMHK))
+    q_BLHK = q_BLHK * q_BLHK.dtype.type(1 / math.sqrt(q_BLHK.shape[-1]))
+    q_BHLK, k_BHMK, v_BHMK = (jnp.swapaxes(array, 1, 2) for array in (q_BLHK, k_BMHK, v_BMHK))
     return jnp.swapaxes(_attend(q_BHLK, k_BHMK, v_BHMK, mask), 1, 2)
-
-
-def _scaled(q_BLHK: Array) -> Array:
-    return q_BLHK * q_BLHK.dtype.type(1 / math.sqrt(q_BLHK.shape[-1]))
 
 
 @jax.custom_vjp
@@ -89,7 +86,7 @@ def _attend_backward(saved: Any, dout_BHLK: Array) -> Any:
     inner_BHL1 = (dout_BHLK * out_BHLK).sum(axis=-1, keepdims=True)
     dout_BHLK = dout_BHLK.astype(dtype)
     dweights_BHLM = _product("bhlk,bhmk->bhlm", dout_BHLK, v_BHMK)
-    # Masked scores have weight 0, and so no gradient, in rows that may look somewhere; no other row counts in a loss.
+    # In rows with an allowed key masked scores have weight 0, so no gradient; other rows have no weight in a loss.
     dscores_BHLM = (weights_BHLM * (dweights_BHLM - inner_BHL1)).astype(dtype)
     dq_BHLK = _product("bhlm,bhmk->bhlk", dscores_BHLM, k_BHMK)
     dk_BHMK = _product("bhlm,bhlk->bhmk", dscores_BHLM, q_BHLK)

@@ -48,7 +48,8 @@ class Decoder(nn.Module):
             key_values.append(key_value)
 
         if spec.norm_position == "pre":
-            x_TD = layers.norm(spec, "final_norm")(x_TD)
+            x_TD = layers.Norm(spec, name="final_norm")(x_TD)
+        # Norms give float32; the product that makes logits is in the compute dtype.
         x_BLD = x_TD.astype(spec.dtype).reshape(-1, length, spec.d_model)
         if spec.tie_embeddings:
             readout = layers.Readout(token_embedding.embedding.T.astype(spec.dtype))

@@ -53,7 +53,7 @@ class Encoder(nn.Module):
         token_embedding = layers.embedding(spec, spec.vocab_size, "token_embedding")
         x_TD = self._embed(token_embedding, tokens_BL, segments_BL).reshape(-1, spec.d_model)
         if spec.norm_position == "post":
-            x_TD = layers.norm(spec, "embedding_norm")(x_TD)
+            x_TD = layers.Norm(spec, name="embedding_norm")(x_TD)
         hidden = []
         for index in range(spec.n_layers):
             block = layers.Block(spec.of_block(index), name=f"block_{index}")
@@ -61,7 +61,7 @@ class Encoder(nn.Module):
             x_TD, units, _ = block(x_TD, length, shift_TF=shift_TF, real_BL=real_BL)
             hidden.append(units)
         if spec.norm_position == "pre":
-            x_TD = layers.norm(spec, "final_norm")(x_TD)
+            x_TD = layers.Norm(spec, name="final_norm")(x_TD)
         x_BLD = x_TD.astype(spec.dtype).reshape(-1, length, spec.d_model)
         return *self._read(x_BLD, places_BK, token_embedding), tuple(hidden)
 
@@ -83,7 +83,7 @@ class Encoder(nn.Module):
         if places_BK is not None:
             x_BLD = jnp.take_along_axis(x_BLD, places_BK[:, :, None], axis=1)
         x_TD = Transform(spec, spec.head_activation, name="head")(x_BLD.reshape(-1, spec.d_model))
-        x_BKD = layers.norm(spec, "head_norm")(x_TD).astype(spec.dtype).reshape(x_BLD.shape)
+        x_BKD = layers.Norm(spec, name="head_norm")(x_TD).astype(spec.dtype).reshape(x_BLD.shape)
         if not spec.tie_embeddings:
             return x_BKD, layers.Output(spec, spec.vocab_size, name="output")()
         zeros = nn.initializers.zeros

@@ -77,7 +77,7 @@ def dense(spec: Spec, features: int, name: str, std: float = INIT_STD) -> nn.Den
 
     def flat_dot(x: Array, kernel: Array, dimension_numbers: Any, precision: Any = None, **_: Any) -> Array:
         if dimension_numbers != (((1,), (0,)), ((), ())) or precision is not None:
-            raise ValueError(f"project serves [T, D] @ [D, F] alone, not {dimension_numbers}, {precision}")
+            raise ValueError(f"project computes [T, D] @ [D, F] only, not {dimension_numbers}, {precision}")
         return project(x, kernel)
 
     return nn.Dense(
@@ -146,6 +146,7 @@ def feed_forward_std(spec: Spec) -> tuple[float, float]:
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
 def standardise(x_TD: Float[Array, "T D"], centred: bool, epsilon: float) -> Float[Array, "T D"]:
     """x / sqrt(mean(x^2) + epsilon) over features, of x less its mean if `centred`."""
+    # With a derivative of its own it keeps the result and a number per token, not every intermediate [T, D] array.
     return _standardise_forward(x_TD, centred, epsilon)[0]
 
 
@@ -197,17 +198,13 @@ class HiddenNorm(nn.Module):
         return (unit_TF * scale_F[None]).astype(a_TF.dtype)
 
 
-def norm(spec: Spec, name: str) -> Norm:
-    """The model's norm under a name."""
-    return Norm(spec, name=name)
-
-
 def rotate(x_BLHK: Float[Array, "B L H K"], positions_L: Int[Array, "L"], base: float) -> Float[Array, "B L H K"]:
     """Rotary position embedding: pairs (k, k + K/2) turn by position / base^(2k/K).
 
     Su et al. 2021, arXiv:2104.09864, equation 34; its base is 10,000.
     """
     half = x_BLHK.shape[-1] // 2
+    # In float32: 16 bits would round the angle of a late position by a large part of a turn.
     angle_LK = positions_L[:, None] * base ** (-jnp.arange(half) / half)[None, :]
     cos_LHK, sin_LHK = jnp.cos(angle_LK)[None, :, None, :], jnp.sin(angle_LK)[None, :, None, :]
     first, second = jnp.split(x_BLHK.astype(jnp.float32), 2, axis=-1)
@@ -306,7 +303,9 @@ class Block(nn.Module):
     ) -> tuple[Float[Array, "T D"], Hidden, KeyValue]:
         """The residual stream after the block, the feed-forward's hidden units, the keys and values."""
         attention, feed_forward = Attention(self.spec, name="attention"), FeedForward(self.spec, name="feed_forward")
-        attention_norm, feed_forward_norm = norm(self.spec, "attention_norm"), norm(self.spec, "feed_forward_norm")
+        attention_norm, feed_forward_norm = (
+            Norm(self.spec, name=f"{part}_norm") for part in ("attention", "feed_forward")
+        )
         if self.spec.norm_position == "pre":
             out_TD, key_value = attention(attention_norm(x_TD), length, cache, offset, real_BL)
             x_TD = x_TD + out_TD

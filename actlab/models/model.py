@@ -1,14 +1,17 @@
-"""A model as the rest of the package sees it: plain functions over a plain pytree of parameters."""
+"""A model as the rest of the package sees it: pure functions over a plain pytree of parameters, and their costs."""
 
 import dataclasses
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from actlab import activations
 from actlab.config import ModelConfig, SwapConfig
-from actlab.models import layers, spec
+from actlab.models import layers
+from actlab.models import spec as spec_lib
 from actlab.models.decoder import Decoder
 from actlab.models.encoder import Encoder
 
@@ -20,11 +23,12 @@ Cache = tuple[layers.KeyValue, ...]
 class Model:
     """Pure functions of a network; nothing outside this package sees flax."""
 
-    spec: spec.Spec
+    spec: spec_lib.Spec
 
     def init(self, key: PRNGKeyArray) -> Params:
         """Parameters in float32; arrays of the same name and shape are equal for every activation."""
         network = Encoder(self.spec) if self.spec.kind == "encoder" else Decoder(self.spec)
+        # Any tokens do: no parameter depends on their number.
         return network.init(key, jnp.zeros((1, 2), jnp.int32))["params"]
 
     def apply(
@@ -34,10 +38,10 @@ class Model:
         shifts: tuple[Float[Array, "T F"], ...] | None = None,
         **of_encoder: Any,
     ) -> tuple[Float[Array, "B K V"], tuple[layers.Hidden, ...]]:
-        """(logits in float32, hidden units per layer); under jit what is not used of them costs nothing.
+        """(logits in float32, hidden units per layer); under jit, outputs that are not used cost nothing.
 
         `shifts`, one per layer, are added to the units' inputs z: the gradient with respect to a shift of 0 is dL/dz.
-        An encoder takes more, see `hidden`.
+        An encoder takes further arguments, see `hidden`.
         """
         x_BKD, readout, hidden = self.hidden(params, tokens_BL, shifts=shifts, **of_encoder)
         return _logits(readout, x_BKD), hidden
@@ -52,19 +56,19 @@ class Model:
         shifts: tuple[Float[Array, "T F"], ...] | None = None,
         key: PRNGKeyArray | None = None,
     ) -> tuple[Float[Array, "B K D"], layers.Readout, tuple[layers.Hidden, ...]]:
-        """(what logits are projected from, the projection, hidden units per layer), for who needs no logits at once.
+        """(final hidden states, the projection that makes logits of them, hidden units per layer).
 
-        apply's logits are readout.logits(x) of tokens x [T, D]. An encoder also takes segments (0 by default), which
-        tokens are real (all by default) and at which places of each row logits are wanted (everywhere, K = L, by
-        default); one that sorts into classes has a single place per row, K = 1. With a key, which only training gives,
-        an activation that has a `draw` is drawn, for each layer anew.
+        The logits of `apply` are readout.logits(x) of tokens x [T, D]; the loss may compute them in chunks instead. An
+        encoder also takes segments (0 by default), which tokens are real (all by default), and the places of each row
+        at which logits are wanted (by default all, K = L); a classifier has one place per row, K = 1. With a key, which
+        only training gives, an activation with a `draw` is drawn anew in each layer.
         """
         of_encoder = (segments_BL, real_BL, places_BK)
         if self.spec.kind == "encoder":
             inputs = (tokens_BL, *of_encoder, shifts)
             return Encoder(self.spec).apply({"params": params}, *inputs, rngs=_streams(key))  # type: ignore
         if any(given is not None for given in of_encoder):
-            raise ValueError("a decoder takes neither segments nor padding nor places")
+            raise ValueError("a decoder takes no segments, padding or places")
         x_BLD, readout, hidden, _ = self._decode(params, tokens_BL, None, 0, shifts, key=key)
         return x_BLD, readout, hidden
 
@@ -79,7 +83,7 @@ class Model:
     ) -> tuple[Float[Array, "B L V"], Cache]:
         """Logits of tokens that continue a cache at position `offset`, with the cache that holds them too."""
         if self.spec.kind == "encoder":
-            raise ValueError("an encoder sees what comes after: it continues no text")
+            raise ValueError("an encoder sees later tokens: it cannot continue a text")
         x_BLD, readout, _, cache = self._decode(params, tokens_BL, cache, offset)
         return _logits(readout, x_BLD), cache
 
@@ -95,10 +99,47 @@ def _logits(readout: layers.Readout, x_BLD: Array) -> Array:
     return readout.logits(x_BLD.reshape(-1, x_BLD.shape[-1])).reshape(*x_BLD.shape[:-1], -1)
 
 
-def build(config: ModelConfig, dtype: DTypeLike = jnp.float32, swap: SwapConfig = spec.NO_SWAP) -> Model:
+def build(config: ModelConfig, dtype: DTypeLike = jnp.float32, swap: SwapConfig = spec_lib.NO_SWAP) -> Model:
     """The model of a config, with another activation in some blocks.
 
     Raises:
-        UserError: for an unknown activation, one that a layer cannot have, or an open vocabulary size.
+        UserError: for an unknown activation, one that a layer cannot use, or an open vocabulary size.
     """
-    return Model(spec.resolve(config, dtype, swap))
+    return Model(spec_lib.resolve(config, dtype, swap))
+
+
+@dataclasses.dataclass(frozen=True)
+class Costs:
+    """Static costs of a model.
+
+    `flops_per_token` counts forward and backward of training: 6 per weight of a matrix product, and
+    12 N L D for attention scores and sums (Chowdhery et al. 2022, arXiv:2204.02311, appendix B). The
+    projection to logits counts for the share of tokens at which logits are made.
+    `gated_mismatch` is the relative difference in feed-forward weights from a plain layer of width d_ff; 0 if plain.
+    """
+
+    parameters: int
+    non_embedding: int
+    flops_per_token: int
+    gated_mismatch: float
+
+
+def costs(model: Model, read: float = 1.0) -> Costs:
+    """Counts from shapes alone; nothing is computed. `read` is the share of tokens at which logits are made."""
+    spec = model.spec
+    shapes = jax.eval_shape(model.init, jax.random.key(0))
+    total = sum(leaf.size for leaf in jax.tree.leaves(shapes))
+    embeddings = [leaf for name, leaf in shapes.items() if name.endswith("_embedding") or name == "output"]
+    non_embedding = total - sum(leaf.size for leaf in jax.tree.leaves(embeddings))
+    matrices = 3 if activations.get(spec.activation).gated else 2
+    feed_forward = matrices * spec.d_model * spec.d_hidden
+    weights = spec.n_layers * (4 * spec.d_model**2 + feed_forward)
+    reading = (spec.n_classes or spec.vocab_size) * spec.d_model
+    if spec.kind == "encoder":
+        reading += spec.d_model**2
+    return Costs(
+        parameters=total,
+        non_embedding=non_embedding,
+        flops_per_token=round(6 * (weights + read * reading)) + 12 * spec.n_layers * spec.context * spec.d_model,
+        gated_mismatch=feed_forward / (2 * spec.d_model * spec.d_ff) - 1,
+    )

@@ -1,1 +1,1 @@
-"""Probes: what happens inside a network while it trains. Pure functions of arrays; cohort.py compiles them."""
+"""Probes: what happens inside a network while it trains. Pure functions of arrays; programs.py compiles them."""

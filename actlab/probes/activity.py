@@ -11,8 +11,8 @@ measured on tokens of weight 1; the others are left out. All is reduced in float
 | D3 | tau_sparsity_TAU | P(abs(a) < tau rms(a)), tau = 0.01 and 0.1, rms over the layer |
 | D4 | dead_fraction | share of units with abs(f'(z)) < 1e-3 on every token; of a gated unit f is the gate's |
 | D5 | gradient_dead_fraction | share of units whose sum of abs(dL/dz) is at most 1e-6 of the layer's median |
-| D6 | (studies/survival.py) | D4 here and at every later census |
-| D7 | cett_sparsity | share of units, smallest output first, that can go at a relative output error below 0.2 |
+| D6 | (analysis/survival.py) | D4 here and at every later census |
+| D7 | cett_sparsity | share of units, smallest output first, removable at a relative output error below 0.2 |
 
 dL/dz = dL/da f'(z) in a plain layer and dL/da f'(z) v in a gated one. D5's comparison includes equality, so that
 units without any gradient count where most of the layer has none.
@@ -100,7 +100,7 @@ def gradient_dead_fraction(dz_TF: Float[Array, "T F"]) -> Float[Array, ""]:
 def cett_sparsity(
     a_TF: Float[Array, "T F"], down_FD: Float[Array, "F D"], weights_T: Float[Array, "T"]
 ) -> Float[Array, ""]:
-    """D7: mean over tokens of the share of units, smallest output first, that can go at an error below CETT.
+    """D7: mean over tokens of the share of units, smallest output first, removable at an error below CETT.
 
     Unit i adds a_i w_i to the output, w_i a row of `down_FD`. The error of removing units S is
     norm(sum_S a_i w_i) / norm(sum a_i w_i) (CETT, Zhang et al. 2024, arXiv:2402.03804). Bisection finds a number of
@@ -151,11 +151,11 @@ def slopes(activation: Activation, theta: Mapping[str, Array], z: Float[Array, "
     return jax.jvp(lambda z: activation.fn(z, **theta), (z,), (jnp.ones_like(z),))[1]
 
 
-def firing_rate_bound(fired: int, n_tokens: int, confidence: float = 0.95) -> float:
-    """Exact upper bound on the rate of a unit that fired on `fired` of `n_tokens` tokens (Clopper and Pearson 1934).
+def silent_rate_bound(n_tokens: int) -> float:
+    """Upper bound at 95%, one-sided, on the rate of a unit that fired on none of n tokens: 1 - 0.05^(1 / n).
 
-    One-sided: for none it is 1 - (1 - confidence)^(1 / n), about 3 / n at 95%. Tokens of a text depend on each other,
-    which the bound does not know.
+    About 3 / n (Clopper and Pearson 1934). Tokens of a text depend on each other, which the bound does not know.
     """
-    test = scipy.stats.binomtest(fired, n_tokens, alternative="less")
-    return float(test.proportion_ci(confidence, method="exact").high)
+    # By root finding, not by the formula, whose last digit differs from what older workdirs recorded.
+    test = scipy.stats.binomtest(0, n_tokens, alternative="less")
+    return float(test.proportion_ci(0.95, method="exact").high)

@@ -1,4 +1,4 @@
-"""The report: runs, sweeps and studies as one self-contained page (`report.build`) and as figures (`static.draw`).
+"""Runs, sweeps and studies as a self-contained page and as figures (report.py), and a page to look activations up.
 
 It imports nothing here, so that the command can say what is missing without the extra `report`.
 """

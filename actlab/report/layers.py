@@ -1,17 +1,19 @@
-"""What the probes saw in each layer: heat maps over training, distributions at its end, curvature."""
+"""What probes and censuses measured: layers over training, survival of units, gradients, activations, curvature."""
 
 import collections
 from collections.abc import Iterator, Mapping, Sequence
 
 import altair as alt
 import numpy as np
+from jaxtyping import Float
 
-from actlab.page import Block, Choice, Figure, Rows, Section, Text
-from actlab.report import deaths, scales
+from actlab.analysis.survival import kaplan_meier, permanently_dead
+from actlab.report import charts
+from actlab.report.page import Block, Choice, Figure, Rows, Section, Text, Value
 from actlab.report.study import Run, Study
-from actlab.studies.survival import permanently_dead
+from actlab.workdir.traces import Censuses, tail
 
-# What it is called on the page, and in a probe row.
+# Label on the page -> name in a probe row, without the layer.
 METRICS = {
     "D1 zero outputs": "zero_fraction",
     "D2 negative pre-activations": "negative_fraction",
@@ -28,35 +30,50 @@ METRICS = {
     "gradient norm, feed-forward": "feed_forward/grad_norm",
     "gradient norm, attention": "attention/grad_norm",
 }
-_VALUES = 90_000  # numbers of a page's heat maps together
-_FEW = 3  # layers below which a heat map's cells are taller
-Lane = tuple[str, str, float]
-Cube = dict[int, dict[int, dict[str, float]]]  # by step, layer, metric
+SURVIVAL = ("condition", "activation", "rate", "panel", "layer", "step", "share", "low", "high")
+ALL = "all"  # the layer that stands for all layers together
+_QUANTILES = {"p1": 0.01, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p99": 0.99}
+GRADIENTS = ("condition", "activation", "rate", *_QUANTILES, "steps")
+_MOMENTS = ("mean", "sd", "low", "high", "max", "kurtosis")
+ACTIVATIONS = ("condition", "activation", "rate", "panel", "side", "layer", *_MOMENTS)
+CURVATURE = ("condition", "activation", "rate", "panel", "matrix", "step", "value", "low", "high")
+_SIDES = {"pre-activations": "pre", "outputs": "post"}
+_MATRICES = {"Hessian": "hessian_top", "Gauss-Newton": "gauss_newton_top"}
+_EXPORTED = ("D2 negative pre-activations", "D4 dead units", "gradient norm, feed-forward")
+_VALUES = 90_000  # numbers in the heat maps of a page
+_MOST_ROWS = 12_000  # rows of survival on a page; if there are more, layers are not shown separately
+_FEW = 3  # up to this many layers, the cells of a heat map are taller
+CellKey = tuple[str, str, float]
+Cube = dict[int, dict[int, dict[str, float]]]  # step -> layer -> label -> value
+Row = list[Value]
 
 
 def section(study: Study) -> Section:
-    """Heat maps, a panel for each activation and learning rate."""
-    lanes = measured(study)
-    if not lanes:
-        words = "Not measured: config.train.probe_every was 0, or metrics.jsonl is not there."
+    """Heat maps of layer and step, a panel for each activation and learning rate, and survival of units."""
+    cells = measured(study)
+    if not cells:
+        words = "Not measured: config.train.probe_every was 0, or metrics.jsonl is missing."
         return Section("layers", "Layers over training", (Text(words),))
-    present = [label for label in METRICS if any(label in cell for cube in lanes.values() for cell in _cells(cube))]
+    measures = {
+        label for cube in cells.values() for by_layer in cube.values() for of in by_layer.values() for label in of
+    }
+    present = [label for label in METRICS if label in measures]
     metric = Choice("metric", "measure", tuple(present), present[min(1, len(present) - 1)])
-    died = deaths.rows(study)
-    filters = scales.Filters(study, metric, *deaths.choice(died), rates=True)
-    blocks: list[Block] = [*filters.controls, _figure(study, filters, lanes, present)]
+    died = survival_rows(study)
+    filters = charts.Filters(study, metric, *_layer_choice(died), rates=True)
+    blocks: list[Block] = [*filters.controls, _heat_maps(study, filters, cells, present)]
     words = (
-        "Means over seeds, on a batch of the validation set; D4 and D6 over all of it. D6 is D4 at this census and all "
-        "later ones. Half of all pre-activations are negative at initialisation whatever the activation."
+        "Means over seeds, on a batch of the validation set; D4 and D6 over the whole set. D6 is D4 at this census and "
+        "at all later ones. At initialisation half of all pre-activations are negative for every activation."
     )
     blocks.append(Text(words, "note"))
-    return Section("layers", "Layers over training", (*blocks, *deaths.blocks(study, filters, died)))
+    return Section("layers", "Layers over training", (*blocks, _survival(study, filters, died)))
 
 
-def measured(study: Study) -> dict[Lane, Cube]:
-    """Means over the seeds of each lane; lanes without probes are left out."""
+def measured(study: Study) -> dict[CellKey, Cube]:
+    """Means over the seeds of each cell that has probes."""
     found = {}
-    for lane, runs in study.lanes().items():
+    for cell, runs in study.cells().items():
         sums: dict[tuple[int, int, str], list[float]] = collections.defaultdict(list)
         for run in runs:
             for step, layer, label, value in _values(run):
@@ -65,7 +82,7 @@ def measured(study: Study) -> dict[Lane, Cube]:
         for (step, layer, label), values in sorted(sums.items()):
             cube.setdefault(step, {}).setdefault(layer, {})[label] = float(np.mean(values))
         if cube:
-            found[lane] = cube
+            found[cell] = cube
     return found
 
 
@@ -85,62 +102,281 @@ def _values(run: Run) -> Iterator[tuple[int, int, str, float]]:
                 yield step, layer, "D6 permanently dead units", share
 
 
-def _cells(cube: Cube) -> Iterator[Mapping[str, float]]:
-    for layers in cube.values():
-        yield from layers.values()
-
-
-def _figure(study: Study, filters: scales.Filters, lanes: Mapping[Lane, Cube], present: Sequence[str]) -> Figure:
-    n_cells = sum(len(layers) for cube in lanes.values() for layers in cube.values())
-    stride = -(-n_cells * len(present) // _VALUES)
+def _heat_maps(study: Study, filters: charts.Filters, cells: Mapping[CellKey, Cube], present: Sequence[str]) -> Figure:
+    # A row has all measures, of which the figure takes the chosen one: a row for each would repeat the place.
+    n_tiles = sum(len(layers) for cube in cells.values() for layers in cube.values())
+    stride = -(-n_tiles * len(present) // _VALUES)
     rows = [
-        [*_place(lane), step, layer, *(values.get(label) for label in present)]
-        for lane, cube in lanes.items()
+        [*_place(cell), step, layer, *(values.get(label) for label in present)]
+        for cell, cube in cells.items()
         for step in _thinned(sorted(cube), stride)
         for layer, values in cube[step].items()
     ]
-    n_layers = 1 + max(layer for cube in lanes.values() for layers in cube.values() for layer in layers)
+    n_layers = 1 + max(layer for cube in cells.values() for layers in cube.values() for layer in layers)
     columns = ("condition", "activation", "rate", "panel", "step", "layer", *present)
-    tips = [alt.Tooltip(f"{name}:{kind}") for name, kind in (("panel", "N"), ("step", "Q"), ("layer", "Q"))]
     ticks = alt.Axis(labelOverlap=True, labelSeparation=6, labelAngle=0, ticks=False)
-    bands = (
+    shades = alt.Color(
+        "value:Q",
+        title=None,
+        scale=alt.Scale(scheme="viridis"),
+        legend=alt.Legend(format="~g", gradientLength=180),
+    )
+    tiles = (
         alt.Chart()
         .mark_rect()
         .encode(
             x=alt.X("step:O", title="step", axis=ticks),
             y=alt.Y("layer:O", title="layer", sort="descending"),
-            color=alt.Color(
-                "value:Q",
-                title=None,
-                scale=alt.Scale(scheme="viridis"),
-                legend=alt.Legend(format="~g", gradientLength=180),
-            ),
-            tooltip=[*tips, alt.Tooltip("value:Q", format=".4g")],
+            color=shades,
+            tooltip=["panel:N", "step:Q", "layer:Q", "value:Q"],
         )
+        .properties(width=200, height=alt.Step(28 if n_layers <= _FEW else 14))
     )
-    bands = bands.properties(width=200, height=alt.Step(28 if n_layers <= _FEW else 14))
-    panels = [_place(lane)[3] for lane in lanes]
-    facet = alt.Facet("panel:N", title=None, sort=list(dict.fromkeys(panels)))
-    chart = bands.facet(facet, data=scales.DATA).resolve_axis(x="independent")
-    chart = chart.transform_calculate(value="datum[metric]").transform_filter(
-        f"{filters.expression} && isValid(datum.value)"
-    )
-    last = {lane: cube[max(cube)] for lane, cube in lanes.items()}
+    facet = alt.Facet("panel:N", title=None, sort=list(dict.fromkeys(_place(cell)[3] for cell in cells)))
+    chart = tiles.facet(facet, data=charts.DATA).resolve_axis(x="independent")
+    chart = chart.transform_calculate(value="datum[metric]")
+    chart = chart.transform_filter(f"{filters.expression} && isValid(datum.value)")
     label = present[min(1, len(present) - 1)]
     said = "; ".join(
-        f"{_place(lane)[3]} {np.mean([values.get(label, np.nan) for values in layers.values()]):.3g}"
-        for lane, layers in list(last.items())[:12]
+        f"{_place(cell)[3]} {np.mean([values.get(label, np.nan) for values in cube[max(cube)].values()]):.3g}"
+        for cell, cube in list(cells.items())[:12]
     )
-    text = f"Heat maps of layer against step. {label}, mean over layers at the end: {said}."
-    caption = "Colour: the measure chosen above, on one scale for all panels; the pointer tells values."
-    return Figure("layers-figure", scales.spec(chart, filters.params), {"points": Rows(columns, rows)}, text, caption)
+    return Figure(
+        "layers-figure",
+        charts.spec(chart, filters.params),
+        {"points": Rows(columns, rows)},
+        f"Heat maps of layer against step. {label}, mean over layers at the end: {said}.",
+        "Colour: the measure chosen above, on one scale for all panels. Hover for values.",
+        {f"layers_{METRICS[label].replace('/', '_')}": {"metric": label} for label in _EXPORTED if label in present},
+    )
 
 
-def _place(lane: Lane) -> list[str]:
-    condition, activation, rate = lane
-    return [condition, activation, scales.rate(rate), f"{activation}, {scales.rate(rate)}"]
+def _place(cell: CellKey) -> list[str]:
+    condition, activation, rate = cell
+    return [condition, activation, charts.rate(rate), f"{activation}, {charts.rate(rate)}"]
 
 
 def _thinned(steps: Sequence[int], stride: int) -> Sequence[int]:
-    """Every so manieth step; of a stride that leaves few, first and last stay."""
+    """Every `stride`-th step and the last one."""
     return steps if stride < 2 else sorted({*steps[::stride], steps[-1]})
+
+
+def survival_rows(study: Study) -> list[Row]:
+    """Rows of SURVIVAL: the Kaplan-Meier curve of each cell's units from step 0, all layers together and by layer."""
+    cells = {cell: [run.censuses for run in runs if run.censuses] for cell, runs in study.cells().items()}
+    cells = {cell: censuses for cell, censuses in cells.items() if censuses}
+    together = [row for cell, censuses in cells.items() for row in _curve(cell, ALL, censuses)]
+    each = [
+        row
+        for cell, censuses in cells.items()
+        for layer in range(censuses[0].dead_PLF.shape[1])
+        for row in _curve(cell, str(layer), [one._replace(dead_PLF=one.dead_PLF[:, [layer]]) for one in censuses])
+    ]
+    return together + each if len(together) + len(each) <= _MOST_ROWS else together
+
+
+def _curve(cell: CellKey, layer: str, censuses: Sequence[Censuses]) -> Iterator[Row]:
+    steps_E, share_E, low_E, high_E = kaplan_meier(censuses)
+    if steps_E[0] > 0:  # the curve begins at step 0, where all units live
+        yield [*charts.place(cell), layer, 0, 1.0, 1.0, 1.0]
+    # The interval is NaN where all units live, or none.
+    low_E, high_E = (np.where(np.isfinite(end_E), end_E, share_E) for end_E in (low_E, high_E))
+    for step, *values in zip(steps_E.astype(int).tolist(), share_E, low_E, high_E, strict=True):
+        yield [*charts.place(cell), layer, step, *map(float, values)]
+
+
+def _layer_choice(found: Sequence[Row]) -> Iterator[Choice]:
+    layers = tuple(dict.fromkeys(str(row[4]) for row in found))
+    if len(layers) > 1:
+        yield Choice("layer", "survival in layer", layers, ALL)
+
+
+def _survival(study: Study, filters: charts.Filters, found: Sequence[Row]) -> Block:
+    if not found:
+        return Text("Survival of units is unknown: there was no census (config.train.census_every).", "note")
+    if all(row[6] == 1 for row in found):
+        return Text("No unit of any run died permanently.", "note")
+    base = alt.Chart().encode(x=charts.STEPS)
+    scale = alt.Scale(zero=False, nice=False, domainMax=1, padding=4)
+    y = alt.Y("share:Q", title="share of units alive", scale=scale, axis=alt.Axis(tickCount=5))
+    tips = ["activation:N", "rate:N", "layer:N", "step:Q", "share:Q", "low:Q", "high:Q"]
+    line = base.mark_line(interpolate="step-after", strokeWidth=1.8).encode(y=y, **charts.lines(study.activations))
+    over = base.mark_point(opacity=0, size=120, filled=True).encode(y=y, tooltip=tips)
+    band = charts.band(base, scale, study.activations, interpolate="step-after")
+    chart = charts.by_rate(study, alt.layer(band, line, over).properties(width=250, height=150))
+    layer = " && datum.layer === layer" if "layer" in filters.params else ""
+    chart = chart.transform_filter(f"{filters.expression}{layer}")
+    ends = {(str(row[1]), str(row[2])): row for row in found if row[4] == ALL}
+    said = "; ".join(f"{name} at {rate} {row[6]:.3g}" for (name, rate), row in list(ends.items())[:12])
+    return Figure(
+        "survival-figure",
+        charts.spec(chart, filters.params),
+        {"points": Rows(SURVIVAL, found)},
+        f"Falling steps: the share of units alive. At the end: {said}.",
+        "Survival of units (Kaplan-Meier). A unit dies at the first census from which on it is dead (D4) at every "
+        "later one; at the last census every dead unit counts, for no later census can show a revival. The band is "
+        "Greenwood's 95% interval. It assumes independent units; the units of one run are not.",
+        {"survival_of_units": {}},
+    )
+
+
+def distributions(study: Study) -> Section:
+    """Gradient norms over the last steps, and activations at the last probe."""
+    norms, units = gradient_rows(study), activation_rows(study)
+    side = (Choice("side", "activations", tuple(_SIDES), "pre-activations"),) if units else ()
+    filters = charts.Filters(study, *side, rates=True)
+    blocks: list[Block] = [*filters.controls]
+    blocks += [_norms(study, filters, norms)] if norms else []
+    blocks += [_units(study, filters, units)] if units else []
+    if not norms and not units:
+        blocks = [Text("Not measured: traces.jsonl and probe rows are missing.")]
+    return Section("distributions", "Gradients and activations", tuple(blocks))
+
+
+def gradient_rows(study: Study) -> list[Row]:
+    """Rows of GRADIENTS, over all seeds of a cell."""
+    rows: list[Row] = []
+    for (condition, activation, rate), runs in study.cells().items():
+        norms_S = np.concatenate([_tail(run) for run in runs])
+        norms_S = norms_S[np.isfinite(norms_S) & (norms_S > 0)]
+        if len(norms_S):
+            quantiles = np.quantile(norms_S, list(_QUANTILES.values())).tolist()
+            rows.append([condition, activation, charts.rate(rate), *quantiles, len(norms_S)])
+    return rows
+
+
+def _tail(run: Run) -> Float[np.ndarray, "S"]:
+    if run.steps is not None:
+        norms_S = run.steps.grad_norm_S.astype(np.float64)
+    else:
+        logged = [row["grad_norm"] for row in run.metrics if row["split"] == "train" and row.get("grad_norm")]
+        norms_S = np.asarray(logged, np.float64)
+    return tail(norms_S)
+
+
+def _norms(study: Study, filters: charts.Filters, rows: Sequence[Row]) -> Figure:
+    base = (
+        alt.Chart(charts.DATA)
+        .transform_filter(filters.expression)
+        .encode(
+            y=alt.Y("rate:N", title="learning rate", sort=[charts.rate(rate) for rate in study.rates]),
+            yOffset=alt.YOffset("activation:N", sort=list(study.activations)),
+            color=charts.colour(study.activations),
+            tooltip=[f"{name}:N" for name in GRADIENTS],
+        )
+    )
+    scale = alt.Scale(type="log", nice=False, padding=10)
+    x = alt.X("p1:Q", title="gradient norm", scale=scale, axis=alt.Axis(format="~g", tickCount=6))
+    reach = base.mark_rule(strokeWidth=1.5).encode(x=x, x2="p99:Q")
+    half = base.mark_rule(strokeWidth=7).encode(x=alt.X("p25:Q", scale=scale), x2="p75:Q")
+    middle = base.mark_tick(thickness=2, color="var(--ink)").encode(
+        x=alt.X("p50:Q", scale=scale), color=alt.value("var(--ink)")
+    )
+    # Vega-Lite cannot fit the width of a chart whose height is a step per bar.
+    height = 15 * len(filters.params["rates"]) * len(study.activations) + 10
+    chart = alt.layer(reach, half, middle).properties(width="container", height=height)
+    said = "; ".join(f"{row[1]} at {row[2]} {row[5]:.3g}" for row in rows[:12])
+    return Figure(
+        "gradients-figure",
+        charts.spec(chart, filters.params),
+        {"points": Rows(GRADIENTS, rows)},
+        f"Bars of quantiles. Median gradient norms: {said}.",
+        "Gradient norms before clipping over the last fifth of training, all seeds together: 1% to 99%, 25% to 75%, "
+        "median.",
+        {"gradient_norms": {}},
+    )
+
+
+def activation_rows(study: Study) -> list[Row]:
+    """Rows of ACTIVATIONS: moments at the last probe of each run, means over seeds."""
+    rows: list[Row] = []
+    for cell, runs in study.cells().items():
+        found: dict[tuple[str, int], list[list[float]]] = collections.defaultdict(list)
+        for run in runs:
+            for side, layer, values in _moments(run):
+                found[side, layer].append(values)
+        for (side, layer), values in found.items():
+            mean, sd, largest, kurtosis = np.mean(values, axis=0).tolist()
+            rows.append([*charts.place(cell), side, layer, mean, sd, mean - sd, mean + sd, largest, kurtosis])
+    return rows
+
+
+def _moments(run: Run) -> Iterator[tuple[str, int, list[float]]]:
+    probes = [row for row in run.probes() if "layer_0/pre_mean" in row]
+    if not probes:
+        return
+    for side, name in _SIDES.items():
+        layer = 0
+        while f"layer_{layer}/{name}_mean" in probes[-1]:
+            values = [probes[-1][f"layer_{layer}/{name}_{moment}"] for moment in ("mean", "sd", "max", "kurtosis")]
+            if None not in values:
+                yield side, layer, values
+            layer += 1
+
+
+def _units(study: Study, filters: charts.Filters, rows: Sequence[Row]) -> Figure:
+    base = alt.Chart().encode(
+        y=alt.Y("layer:O", title="layer"),
+        yOffset=alt.YOffset("activation:N", sort=list(study.activations)),
+        color=charts.colour(study.activations),
+        tooltip=["activation:N", "rate:N", "layer:N", "mean:Q", "sd:Q", "max:Q", "kurtosis:Q"],
+    )
+    reach = base.mark_rule(strokeWidth=3).encode(x=alt.X("low:Q", title=None, axis=alt.Axis(tickCount=6)), x2="high:Q")
+    middle = base.mark_point(filled=True, size=40, opacity=1).encode(x="mean:Q")
+    largest = base.mark_point(size=25, opacity=0.8).encode(x="max:Q")
+    chart = alt.layer(reach, middle, largest).properties(width=250, height=alt.Step(9))
+    chart = charts.by_rate(study, chart).transform_filter(f"{filters.expression} && datum.side === side")
+    said = "; ".join(f"{row[1]} at {row[2]}, layer {row[5]}: {row[6]:.3g} and {row[7]:.3g}" for row in rows[:8])
+    return Figure(
+        "activations-figure",
+        charts.spec(chart, filters.params),
+        {"points": Rows(ACTIVATIONS, rows)},
+        f"Dots with bars. Mean and standard deviation of pre-activations: {said}.",
+        "Activations at the last probe, means over seeds: dot and bar are the mean and one standard deviation to each "
+        "side, the ring is the largest value. Probes keep moments, not histograms. Hover for the kurtosis.",
+        {"activation_moments": {}},
+    )
+
+
+def curvature(study: Study) -> Section:
+    """The largest eigenvalues of the Hessian and the Gauss-Newton matrix over training."""
+    rows, title = curvature_rows(study), "Curvature over training"
+    if not rows:
+        words = "Not measured: config.train.curvature_every was 0, or metrics.jsonl is missing."
+        return Section("curvature", title, (Text(words),))
+    filters = charts.Filters(study, Choice("matrix", "matrix", tuple(_MATRICES), "Hessian"), rates=True)
+    scale = alt.Scale(type="symlog", constant=0.1, zero=False, nice=False)
+    base = alt.Chart().encode(x=charts.STEPS)
+    # By default Vega spaces the ticks of a symlog scale linearly.
+    values = [-100, -10, -1, 0, *(digit * 10**power for power in range(7) for digit in (1, 3))]
+    ticks = alt.Axis(values=values, labelExpr="format(datum.value, ',')", labelOverlap=True)
+    y = alt.Y("value:Q", title="largest eigenvalue", scale=scale, axis=ticks)
+    tips = ["activation:N", "rate:N", "step:Q", "value:Q"]
+    line = base.mark_line(point=True).encode(y=y, tooltip=tips, **charts.lines(study.activations))
+    band = charts.band(base, scale, study.activations)
+    chart = charts.by_rate(study, alt.layer(band, line).properties(width=250, height=170))
+    chart = chart.transform_filter(f"{filters.expression} && datum.matrix === matrix")
+    ends = {(str(row[1]), str(row[2])): row for row in rows if row[4] == "Hessian"}
+    said = "; ".join(f"{name} at {rate} {row[6]:.3g}" for (name, rate), row in list(ends.items())[:12])
+    figure = Figure(
+        "curvature-figure",
+        charts.spec(chart, filters.params),
+        {"points": Rows(CURVATURE, rows)},
+        f"Lines over steps. The Hessian's largest eigenvalue at the end: {said}.",
+        "On a validation batch: mean, minimum and maximum over seeds.",
+        {"curvature": {}},
+    )
+    return Section("curvature", title, (*filters.controls, figure))
+
+
+def curvature_rows(study: Study) -> list[Row]:
+    """Rows of CURVATURE, over the seeds of a cell."""
+    rows: list[Row] = []
+    for cell, runs in study.cells().items():
+        for label, name in _MATRICES.items():
+            found: dict[int, list[float]] = collections.defaultdict(list)
+            for row in (row for run in runs for row in run.probes() if row.get(name) is not None):
+                found[row["step"]].append(row[name])
+            place = [*charts.place(cell), label]
+            rows += [[*place, step, float(np.mean(v)), min(v), max(v)] for step, v in sorted(found.items())]
+    return rows

@@ -1,4 +1,4 @@
-"""The run table, and of each run what it was: config, manifest, the command that repeats it."""
+"""The run table; config, manifest and repeating command of each run; samples of text from the best runs."""
 
 import json
 import math
@@ -8,11 +8,14 @@ from collections.abc import Iterator, Mapping
 
 from actlab import config as config_lib
 from actlab.config import Config
-from actlab.page import Block, Cell, Code, Details, Section, Table, Text
-from actlab.report import scales
+from actlab.errors import UserError
+from actlab.report import charts
+from actlab.report.charts import style
+from actlab.report.page import Block, Cell, Code, Details, Section, Side, Table, Text
 from actlab.report.study import Run, Source, Study
+from actlab.sweeps import trained
 
-# Columns of results.csv that the table shows, and how.
+# Columns of results.csv in the run table -> number format.
 _NUMBERS = {
     "initial_loss": ".4f",
     "final_loss": ".4f",
@@ -26,18 +29,19 @@ _NUMBERS = {
     "negative_fraction": ".3g",
     "seconds": ".4g",
 }
+_DRAWING = {"n_tokens": 120, "temperature": 0.8, "seed": 0}
 
 
 def section(study: Study) -> Section:
-    """The table, the runs one by one, their folders."""
+    """The run table, each run in detail, and their folders."""
     several = len(study.conditions) > 1
     columns = ["run", "activation", "learning rate", "seed", *(["condition"] if several else []), "status"]
-    numbers = [name for name in _NUMBERS if any(name in run.cells for run in study.runs)] or ["step"]
+    numbers = [name for name in _NUMBERS if any(name in run.row for run in study.runs)] or ["step"]
     rows = [
         [
             Cell(run.name, link=run.key),
-            Cell(run.activation, swatch=scales.swatch(run.activation)),
-            Cell(scales.rate(run.learning_rate), run.learning_rate),
+            Cell(run.activation, swatch=style(run.activation)),
+            Cell(charts.rate(run.learning_rate), run.learning_rate),
             Cell(str(run.seed), run.seed),
             *([run.condition] if several else []),
             run.status,
@@ -46,8 +50,10 @@ def section(study: Study) -> Section:
         for run in study.runs
     ]
     headings = (*columns, *(name.replace("_", " ") for name in numbers))
-    blocks: list[Block] = [Table("runs-table", headings, rows, "Every run; a number leads to its run.", filtered=True)]
-    words = "Each run: its config, its folder's manifest, the command that repeats it"
+    blocks: list[Block] = [
+        Table("runs-table", headings, rows, "Every run. A click on a number leads to its details.", filtered=True)
+    ]
+    words = "Each run: config, manifest of its folder, command that repeats it"
     blocks.append(Details("each-run", words, tuple(_details(study, run) for run in study.runs)))
     blocks += [_source(number, source) for number, source in enumerate(study.sources, start=1)]
     return Section("runs", "Runs", tuple(blocks))
@@ -56,7 +62,7 @@ def section(study: Study) -> Section:
 def _number(run: Run, name: str) -> Cell:
     if name == "step":
         return Cell(str(run.step), run.step, run.key)
-    text = run.cells.get(name, "")
+    text = run.row.get(name, "")
     try:
         value = float(text)
     except ValueError:
@@ -67,22 +73,22 @@ def _number(run: Run, name: str) -> Cell:
 def _details(study: Study, run: Run) -> Details:
     number = study.sources.index(run.source) + 1
     blocks: list[Block] = [
-        Table(f"{run.key}-is", ("what", "value"), list(_facts(run, number)), f"{run.name}: what it came to."),
+        Table(f"{run.key}-is", ("field", "value"), list(_facts(run, number)), f"Results of {run.name}."),
     ]
     if run.config:
         columns = ("field", "default", "here")
         rows = [list(row) for row in _differences(run.config)]
-        blocks.append(Table(f"{run.key}-config", columns, rows, "Where its config differs from the schema's defaults."))
-        blocks.append(Code(repeat(run.source.path, run.name), "The command that repeats this run alone:"))
+        blocks.append(Table(f"{run.key}-config", columns, rows, "Config fields that differ from their defaults."))
+        blocks.append(Code(repeat(run.source.path, run.name), "Command that repeats this run alone:"))
     else:
-        blocks.append(Text("Its config is not there: the folder holds results only.", "note"))
+        blocks.append(Text("The config is unknown: the folder holds results only.", "note"))
     return Details(run.key, f"{run.name}: {run.status}", tuple(blocks))
 
 
 def _facts(run: Run, number: int) -> Iterator[list[Cell | str]]:
     yield ["folder and manifest", Cell(str(run.source.path), link=f"source-{number}")]
     yield ["status", f"{run.status} at step {run.step:,}"]
-    for name, text in run.cells.items():
+    for name, text in run.row.items():
         if name not in ("run", "status") and text not in ("", "nan"):
             yield [name, text]
 
@@ -95,7 +101,7 @@ def _differences(config: Config) -> Iterator[tuple[str, str, str]]:
 
 
 def repeat(folder: pathlib.Path, name: str) -> str:
-    """The command that trains a run of a workdir once more, by itself."""
+    """The command that trains one run of a workdir again."""
     target = "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in name)
     flags = {"config": folder / "config.json", "run": name, "workdir": f"runs/{target}"}
     return shlex.join(["python", "-m", "actlab.main", *(f"--{flag}={value}" for flag, value in flags.items())])
@@ -107,7 +113,7 @@ def _source(number: int, source: Source) -> Details:
         command = shlex.join(
             ["python", "-m", "actlab.main", f"--config={source.path}/config.json", "--workdir=runs/again"]
         )
-        blocks.append(Code(command, "The command that repeats all its runs:"))
+        blocks.append(Code(command, "Command that repeats all runs of the folder:"))
         blocks.append(Code(config_lib.to_json(source.config), "config.json"))
     if source.manifest:
         blocks.append(
@@ -119,7 +125,7 @@ def _source(number: int, source: Source) -> Details:
             )
         )
         blocks.append(Code(json.dumps(source.manifest, indent=2), "manifest.json"))
-    blocks += [] if blocks else [Text("It holds neither config.json nor manifest.json.")]
+    blocks += [] if blocks else [Text("The folder holds neither config.json nor manifest.json.")]
     return Details(f"source-{number}", f"Folder {source.path}", tuple(blocks))
 
 
@@ -130,3 +136,41 @@ def _sessions(manifest: Mapping[str, object]) -> Iterator[list[str]]:
         words = f"{device.get('count', '?')} x {device.get('kind', '?')} ({device.get('host', '?')})"
         command = " ".join(map(str, session.get("command", [])))
         yield [str(session.get("started", "?")), words, str(session.get("commit")), command]
+
+
+def samples(study: Study, count: int) -> Section:
+    """Text from the best run of at most `count` activations, lowest loss first."""
+    title = "Samples"
+    if not count:
+        return Section("samples", title, (Text("None: --samples=0."),))
+    found, lacking = _texts(study, count)
+    reasons = tuple(Text(f"No text from {run.name}: {reason}") for run, reason in lacking)
+    if not found:
+        return Section("samples", title, reasons or (Text("None: no run has ended."),))
+    words = (
+        "Text from the best run of each activation: newest intact checkpoint, temperature 0.8, the same sampling seed."
+    )
+    parts = tuple((run.name, Code(text)) for run, text in found)
+    return Section("samples", title, (Text(words), Side(parts), *reasons))
+
+
+def _texts(study: Study, count: int) -> tuple[list[tuple[Run, str]], list[tuple[Run, str]]]:
+    """The best runs with their texts, and those without text with the reason."""
+    found, lacking = [], []
+    for run in best(study)[:count]:
+        try:
+            found.append((run, trained.load(run.source.path, run.name).sample(**_DRAWING)))
+        except UserError as error:
+            lacking.append((run, str(error)))
+    return found, lacking
+
+
+def best(study: Study) -> list[Run]:
+    """The finished run with the lowest loss of each activation, lowest first."""
+    lowest: dict[str, tuple[float, Run]] = {}
+    for run in study.runs:
+        if run.result and run.status == "finished":
+            known = lowest.setdefault(run.activation, (run.result.final_loss, run))
+            if run.result.final_loss < known[0]:
+                lowest[run.activation] = (run.result.final_loss, run)
+    return [run for _, run in sorted(lowest.values(), key=lambda entry: entry[0])]

@@ -1,142 +1,257 @@
-"""The section of training curves: a panel for each learning rate."""
+"""Training curves: thinned losses of runs, the band over seeds, spikes and divergences, and their section."""
 
-from collections.abc import Iterator
+import collections
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import altair as alt
 import numpy as np
+from jaxtyping import Float
 
-from actlab.page import Block, Choice, Figure, Rows, Section, Slider, Text
-from actlab.page.blocks import Controls
-from actlab.report import curves, scales
-from actlab.report.curves import Band, Curve, Mark, Values
-from actlab.report.study import Study
+from actlab.report import charts
+from actlab.report.page import Block, Choice, Controls, Figure, Rows, Section, Slider, Text, Value
+from actlab.report.study import Run, Study
+from actlab.workdir import traces
 
 COLUMNS = ("id", "kind", "split", "step", "loss", "low", "high")
-_LANES = ("id", "condition", "activation", "rate", "panel", "seed", "link")
-_SPLITS = ("validation", "training")  # of which rows have the first letter
+_CURVES = ("id", "condition", "activation", "rate", "panel", "seed", "link")
+_SPLITS = ("validation", "training")  # rows have the first letter
 _SHOWN = ("mean and range of the seeds", "every run")
-Point = list[str | int | float | None]
+_MOST_POINTS = 600  # of a curve
+_ALL_RUNS, _ALL_BANDS = 24_000, 12_000  # points of a page
+_MOST_MARKS = 1_000
+_MOST_HOVERED = 40  # points of a curve that answer the pointer; it could not choose among more
+Point = list[Value]
+Values = Float[np.ndarray, "N"]
+Series = Float[np.ndarray, "S"]
+
+
+class Curve(NamedTuple):
+    """Losses of a run at steps that all runs of a study share; NaN where it has none."""
+
+    run: Run
+    loss_N: Values
+
+
+class Band(NamedTuple):
+    """Mean, minimum and maximum over the seeds of a cell."""
+
+    cell: tuple[str, str, float]
+    mean_N: Values
+    low_N: Values
+    high_N: Values
+
+
+class Mark(NamedTuple):
+    """A spike or the divergence of a run."""
+
+    run: Run
+    kind: str  # spike, diverged
+    step: int
+    loss: float
 
 
 def section(study: Study) -> Section:
     """Curves that can be switched by condition, activation, learning rate and seed."""
-    trained = curves.training(study)
-    validated = curves.validation(study)
-    rows = [*_rows(study, *trained, "t"), *_rows(study, *validated, "v")]
+    rows = [*_rows(study, *training(study), "t"), *_rows(study, *validation(study), "v")]
     if not rows:
-        return Section("training", "Training curves", (Text("None: metrics.jsonl is not there."),))
-    found, n_spikes = curves.marks(study)
-    rows += [_mark(mark) for mark in found]
+        return Section("training", "Training curves", (Text("None: metrics.jsonl is missing."),))
+    found, n_spikes = marks(study)
+    rows += [[mark.run.key, mark.kind, "t", mark.step, mark.loss] for mark in found]
     split = _SPLITS[0] if any(row[2] == "v" and row[3] for row in rows) else _SPLITS[1]
     shown = (Choice("shown", "show", _SHOWN, _SHOWN[0]), Choice("split", "loss", _SPLITS, split))
-    filters = scales.Filters(study, *shown, rates=True, seeds=True)
+    filters = charts.Filters(study, *shown, rates=True, seeds=True)
     last = int(max(row[3] for row in rows if isinstance(row[3], int)))
     start = Controls((Slider("from_step", "from step", 0, last, max(1, last // 100), 0),))
     filters.params["from_step"] = 0
     blocks: list[Block] = [*filters.controls, start, _figure(study, filters, rows, found)]
-    known = any(run.steps is not None for run in study.runs)
     diverged = sum(mark.kind == "diverged" for mark in found)
-    spikes = "Spikes are not known: traces.jsonl, which has every step, is not there"
-    if known:
+    spikes = "Spikes are unknown: traces.jsonl, which holds every step, is missing"
+    if any(run.steps is not None for run in study.runs):
         marked = f", {len(found) - diverged:,} of them marked" if n_spikes > len(found) - diverged else ""
-        spikes = f"{n_spikes:,} steps spike (loss or gradient norm above mean + 6 sd of the 128 steps before){marked}"
+        spikes = f"{n_spikes:,} spikes (loss or gradient norm above mean + 6 sd of the 128 steps before){marked}"
     words = f"{diverged} of {len(study.runs)} runs diverged. {spikes}"
     return Section("training", "Training curves", (*blocks, Text(f"{words}.", "note")))
 
 
+def training(study: Study, most: int = _ALL_RUNS) -> tuple[Values, list[Curve]]:
+    """Training losses; a point is the mean over the steps since the point before."""
+    longest = max((run.step for run in study.runs), default=0)
+    n = max(2, min(_MOST_POINTS, most // max(len(study.runs), 1), longest))
+    steps_N = np.unique(np.linspace(longest / n, longest, n).round()) if longest else np.zeros(0)
+    return steps_N, [Curve(run, _means(steps_N, *_series(run))) for run in study.runs]
+
+
+def validation(study: Study) -> tuple[Values, list[Curve]]:
+    """Validation losses at the steps of evaluation."""
+    found = {run.key: dict(_validated(run)) for run in study.runs}
+    steps_N = np.asarray(sorted({step for losses in found.values() for step in losses}), np.float64)
+    steps_N = steps_N[_spaced(len(steps_N), _MOST_POINTS)]
+    nan = float("nan")
+    return steps_N, [
+        Curve(run, np.asarray([found[run.key].get(int(step), nan) for step in steps_N], np.float64))
+        for run in study.runs
+    ]
+
+
+def _validated(run: Run) -> Iterator[tuple[int, float]]:
+    for row in run.metrics:
+        if row["split"] == "validation" and row.get("loss") is not None:
+            yield row["step"], row["loss"]
+
+
+def _series(run: Run) -> tuple[Series, Series]:
+    """Steps and losses: of every step where there are traces, else of the logged ones."""
+    if run.steps is not None:
+        loss_S = run.steps.loss_S.astype(np.float64)
+        return np.arange(1, len(loss_S) + 1, dtype=np.float64), loss_S
+    logged = [
+        (row["step"], row["loss"]) for row in run.metrics if row["split"] == "train" and row.get("loss") is not None
+    ]
+    steps, losses = zip(*logged, strict=True) if logged else ((), ())
+    return np.asarray(steps, np.float64), np.asarray(losses, np.float64)
+
+
+def _means(ends_N: Values, steps_S: Series, loss_S: Series) -> Values:
+    """Mean of the finite losses in each span that ends at `ends_N`; NaN in a span without any."""
+    keep = np.isfinite(loss_S)
+    place = np.searchsorted(ends_N, steps_S[keep])
+    inside = place < len(ends_N)
+    total = np.bincount(place[inside], loss_S[keep][inside], minlength=len(ends_N))
+    count = np.bincount(place[inside], minlength=len(ends_N))
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def bands(curves: Iterable[Curve]) -> list[Band]:
+    """Mean, minimum and maximum over the seeds of each cell; where one has ended, over the others."""
+    cells: dict[tuple[str, str, float], list[Values]] = collections.defaultdict(list)
+    for curve in curves:
+        cells[curve.run.condition, curve.run.activation, curve.run.learning_rate].append(curve.loss_N)
+    return [Band(cell, *_spread(np.stack(losses))) for cell, losses in cells.items()]
+
+
+def _spread(loss_RN: Float[np.ndarray, "R N"]) -> tuple[Values, Values, Values]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(Mean of empty|All-NaN)", RuntimeWarning)
+        return np.nanmean(loss_RN, axis=0), np.nanmin(loss_RN, axis=0), np.nanmax(loss_RN, axis=0)
+
+
+def marks(study: Study) -> tuple[list[Mark], int]:
+    """Divergences, at most 1,000 spikes of loss or gradient norm, and the number of all spikes.
+
+    Spikes are known where traces hold every step.
+    """
+    ended = [mark for run in study.runs if run.status == "diverged" and (mark := _end(run))]
+    spikes = [mark for run in study.runs for mark in _spikes(run)]
+    # Evenly thinned, so that no run loses all of its own.
+    stride = max(1, -(-len(spikes) // _MOST_MARKS))
+    return [*ended, *spikes[::stride]], len(spikes)
+
+
+def _end(run: Run) -> Mark | None:
+    steps_S, loss_S = _series(run)
+    keep = np.isfinite(loss_S)
+    if keep.any():
+        return Mark(run, "diverged", int(steps_S[keep][-1]), float(loss_S[keep][-1]))
+    initial = [loss for _, loss in _validated(run)]
+    return Mark(run, "diverged", 0, initial[0]) if initial else None
+
+
+def _spikes(run: Run) -> Iterator[Mark]:
+    if run.steps is None:
+        return
+    loss_S = run.steps.loss_S
+    found = traces.spikes(loss_S) | traces.spikes(run.steps.grad_norm_S)
+    for index in np.flatnonzero(found & np.isfinite(loss_S)):  # a loss of NaN has no place on the axis
+        yield Mark(run, "spike", int(index) + 1, float(loss_S[index]))
+
+
+def _spaced(count: int, most: int) -> list[int]:
+    """At most `most` evenly spaced indices of `count`, with the first and the last."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist() if count else []
+
+
 def _rows(study: Study, steps_N: Values, found: list[Curve], split: str) -> Iterator[Point]:
     for curve in found:
-        keep = np.flatnonzero(np.isfinite(curve.loss_N))
-        hovered = set(keep[curves.hovered(len(keep))].tolist())
-        for index in keep.tolist():
-            point = [split, int(steps_N[index]), float(curve.loss_N[index])]
-            yield [curve.run.key, "run", *point]
-            if index in hovered:
-                yield [curve.run.key, "over run", *point]
-    yield from _band_rows(study, steps_N, curves.bands(found), split)
-
-
-def _band_rows(study: Study, steps_N: Values, found: list[Band], split: str) -> Iterator[Point]:
-    most = max(2, curves.lane_points() // max(1, len(found)))
-    chosen = np.unique(np.linspace(0, len(steps_N) - 1, min(len(steps_N), most)).round().astype(int))
+        keep = np.flatnonzero(np.isfinite(curve.loss_N)).tolist()
+        yield from _points(curve.run.key, "run", split, steps_N, [curve.loss_N], keep)
+    cells = bands(found)
     names = _names(study)
-    for band in found:
-        keep = [index for index in chosen.tolist() if np.isfinite(band.mean_N[index])]
-        hovered = {keep[place] for place in curves.hovered(len(keep))}
-        for index in keep:
-            values = (float(values_N[index]) for values_N in (band.mean_N, band.low_N, band.high_N))
-            point = [split, int(steps_N[index]), *values]
-            yield [names[band.lane], "band", *point]
-            if index in hovered:
-                yield [names[band.lane], "over band", *point]
+    chosen = _spaced(len(steps_N), max(2, _ALL_BANDS // max(1, len(cells))))
+    for band in cells:
+        keep = [index for index in chosen if np.isfinite(band.mean_N[index])]
+        if len(keep) > 1:  # a single point makes no line
+            values = [band.mean_N, band.low_N, band.high_N]
+            yield from _points(names[band.cell], "band", split, steps_N, values, keep)
+
+
+def _points(
+    key: str, kind: str, split: str, steps_N: Values, values: Sequence[Values], keep: Sequence[int]
+) -> Iterator[Point]:
+    """Rows of a line, and again of its points that answer the pointer."""
+    hovered = {keep[place] for place in _spaced(len(keep), _MOST_HOVERED)}
+    for index in keep:
+        point = [split, int(steps_N[index]), *(float(values_N[index]) for values_N in values)]
+        yield [key, kind, *point]
+        if index in hovered:
+            yield [key, f"over {kind}", *point]
 
 
 def _names(study: Study) -> dict[tuple[str, str, float], str]:
-    """Short names of lanes: they stand in every row."""
-    return {lane: f"lane-{number}" for number, lane in enumerate(study.lanes())}
+    """Short names of cells, since one stands in every row."""
+    return {cell: f"cell-{number}" for number, cell in enumerate(study.cells())}
 
 
-def _mark(mark: Mark) -> Point:
-    return [mark.run.key, mark.kind, "t", mark.step, mark.loss]
+def _curve_rows(study: Study) -> Rows:
+    """What the ids of the points stand for. A band is of all seeds.
 
-
-def _lanes(study: Study) -> Rows:
-    """What the points' ids stand for, told once. Bands have all seeds."""
-    rows = [
-        [run.key, run.condition, run.activation, *_shown(run.learning_rate), str(run.seed), run.key]
-        for run in study.runs
+    Points have the id only, and the figure looks up the rest: activation, rate and panel would stand in every row.
+    """
+    curves = [
+        ((run.condition, run.activation, run.learning_rate), run.key, str(run.seed), run.key) for run in study.runs
     ]
-    for (condition, activation, rate), name in _names(study).items():
-        rows.append([name, condition, activation, *_shown(rate), "all", ""])
-    return Rows(_LANES, rows)
+    curves += [(cell, name, "all", "") for cell, name in _names(study).items()]
+    return Rows(_CURVES, [[key, *charts.place(cell), seed, link] for cell, key, seed, link in curves])
 
 
-def _shown(rate: float) -> tuple[str, str]:
-    return scales.rate(rate), scales.panel(rate)
-
-
-def _figure(study: Study, filters: scales.Filters, rows: list[Point], found: list[Mark]) -> Figure:
-    lookup = alt.LookupData(data=alt.NamedData("lanes"), key="id", fields=list(_LANES[1:]))
+def _figure(study: Study, filters: charts.Filters, rows: list[Point], found: list[Mark]) -> Figure:
+    lookup = alt.LookupData(data=alt.NamedData("curves"), key="id", fields=list(_CURVES[1:]))
     # A band is of all seeds, whichever are switched on.
     expression = filters.expression.replace("&& indexof(seeds, datum.seed) >= 0", "")
     seeds = "(datum.seed === 'all' || indexof(seeds, datum.seed) >= 0)"
-    bands = f"shown === '{_SHOWN[0]}'"
-    kinds = f"((indexof(datum.kind, 'band') >= 0) ? {bands} : (indexof(datum.kind, 'run') >= 0) ? !({bands}) : true)"
+    mean = f"shown === '{_SHOWN[0]}'"
+    kinds = f"((indexof(datum.kind, 'band') >= 0) ? {mean} : (indexof(datum.kind, 'run') >= 0) ? !({mean}) : true)"
     split = "(datum.split === slice(split, 0, 1) || datum.kind === 'diverged')"
     chosen = f"{expression} && {seeds} && {kinds} && {split} && datum.step >= from_step"
     scale = alt.Scale(type="log", nice=False)
     y = alt.Y("loss:Q", title=f"loss, {study.unit}", scale=scale, axis=alt.Axis(format="~g", tickCount=6))
-    x = alt.X("step:Q", title="step", axis=scales.STEPS)
-    base = alt.Chart().encode(x=x, color=scales.colour(study.activations), detail="id:N")
-    plain = alt.Chart().transform_filter("datum.kind === 'band'").encode(x=x, detail="id:N")
-    band = scales.band(plain, scale, study.activations)
-    dash = scales.dashes(study.activations)
-    line = base.transform_filter("datum.kind === 'band'").mark_line(strokeWidth=1.8).encode(y=y, strokeDash=dash)
-    run = (
-        base.transform_filter("datum.kind === 'run'")
-        .mark_line(strokeWidth=1, opacity=0.75)
-        .encode(y=y, strokeDash=dash)
-    )
-    tips = [alt.Tooltip(f"{name}:{kind}") for name, kind in (("activation", "N"), ("rate", "N"), ("seed", "N"))]
-    tips += [alt.Tooltip(f"{name}:Q") for name in ("step", "loss", "low", "high")]
+    base = alt.Chart().encode(x=charts.STEPS, color=charts.colour(study.activations), detail="id:N")
+    plain = alt.Chart().transform_filter("datum.kind === 'band'").encode(x=charts.STEPS, detail="id:N")
+    band = charts.band(plain, scale, study.activations)
+    lines = base.encode(y=y, **charts.lines(study.activations))
+    line = lines.transform_filter("datum.kind === 'band'").mark_line(strokeWidth=1.8)
+    run = lines.transform_filter("datum.kind === 'run'").mark_line(strokeWidth=1, opacity=0.75)
+    tips = ["activation:N", "rate:N", "seed:N", "step:Q", "loss:Q", "low:Q", "high:Q"]
+    # Invisible points answer the pointer, which finds no single datum of a line.
     over = base.transform_filter("indexof(datum.kind, 'over') === 0").mark_point(opacity=0, size=120, filled=True)
     over = over.encode(y=y, tooltip=tips)
-    shape = alt.Shape(
-        "kind:N", scale=alt.Scale(domain=["spike", "diverged"], range=["triangle-up", "cross"]), legend=None
-    )
+    shapes = alt.Scale(domain=["spike", "diverged"], range=["triangle-up", "cross"])
     mark = base.transform_filter("datum.kind === 'spike' || datum.kind === 'diverged'")
     mark = mark.mark_point(size=60, filled=True, opacity=0.8, cursor="pointer")
-    mark = mark.encode(y=y, shape=shape, tooltip=[*tips[:5], alt.Tooltip("kind:N")])
+    shape = alt.Shape("kind:N", scale=shapes, legend=None)
+    mark = mark.encode(y=y, shape=shape, tooltip=[*tips[:5], "kind:N"])
     layers = alt.layer(band, line, run, mark, over).properties(width=250, height=200)
-    chart = scales.by_rate(study, layers).transform_lookup(lookup="id", from_=lookup).transform_filter(chosen)
-    caption = (
-        "Line and band: mean, least and most over seeds. Training losses are means over the steps since the point "
-        "before. Triangles are spikes, crosses the end of a run that diverged; a click leads to the run."
-    )
+    chart = charts.by_rate(study, layers).transform_lookup(lookup="id", from_=lookup).transform_filter(chosen)
     diverged = sum(one.kind == "diverged" for one in found)
-    said = (
+    splits = [name for name in _SPLITS if any(row[1] == "band" and row[2] == name[0] for row in rows)]
+    return Figure(
+        "training-figure",
+        charts.spec(chart, filters.params),
+        {"points": Rows(COLUMNS, rows), "curves": _curve_rows(study)},
         f"Loss over steps, a panel for each of {len(study.rates)} learning rates, a line for each of "
-        f"{', '.join(study.activations)}; {diverged} runs diverged. The tables above have the final losses."
+        f"{', '.join(study.activations)}; {diverged} runs diverged. The tables above list the final losses.",
+        "Line and band: mean, minimum and maximum over seeds. Training losses are means over the steps since the "
+        "previous point. Triangles are spikes, crosses the ends of diverged runs; a click on one leads to its run.",
+        {f"{name}_curves": {"split": name} for name in splits},
     )
-    data = {"points": Rows(COLUMNS, rows), "lanes": _lanes(study)}
-    return Figure("training-figure", scales.spec(chart, filters.params), data, said, caption)

@@ -1,6 +1,6 @@
-"""Checkpoints of a cohort's state: asynchronous, sealed with SHA-256, verified before they are trusted.
+"""Checkpoints of a program's state: written in the background, sealed with SHA-256, verified before they are used.
 
-The only file that imports orbax, which restores a flipped bit without a word.
+The only file that imports orbax, which restores a file with a flipped bit without an error; hence the seals.
 """
 
 import contextlib
@@ -17,19 +17,19 @@ import orbax.checkpoint as ocp
 
 from actlab.errors import UserError
 from actlab.files import write_atomically
-from actlab.training.processes import meet
+from actlab.training.devices import wait_for_processes
 
-SEAL = "actlab_seal.json"  # lies inside a step's folder, so that it goes when the step goes
+SEAL = "actlab_seal.json"  # inside a step's folder, so that orbax deletes it with the step
 
 
 class Checkpoints:
-    """The last `keep` steps of a run beside its best one, in one folder.
+    """The last `keep` steps of a program and its best one, in one folder.
 
-    A step counts only once it is sealed: sizes and SHA-256 of all its files are written after its commit. A run that
-    was killed in between goes on from the step before.
+    A step is valid only once it is sealed: the sizes and SHA-256 of all its files are written after orbax has committed
+    it. A program that is killed in between resumes from the step before, hence `keep` is at least 2.
     """
 
-    def __init__(self, directory: pathlib.Path, keep: int = 1, read_only: bool = False):
+    def __init__(self, directory: pathlib.Path, keep: int = 2, read_only: bool = False):
         self._directory = directory.absolute()
         self._unsealed: set[int] = set()
         self._read_only = read_only
@@ -40,7 +40,7 @@ class Checkpoints:
         policies = ocp.checkpoint_managers
         best = policies.BestN(get_metric_fn=_loss, reverse=True, n=1, keep_checkpoints_without_metrics=False)
         writing = ocp.CheckpointManagerOptions(
-            # The policy alone decides what is kept; without a best_fn orbax would not write the losses down.
+            # The policy alone decides which steps are kept; best_fn is needed for orbax to store the losses.
             best_fn=_loss,
             best_mode="min",
             preservation_policy=policies.AnyPreservationPolicy([policies.LatestN(self._keep), best]),
@@ -54,45 +54,47 @@ class Checkpoints:
         )
 
     def save(self, step: int, state: Any, loss: float | None) -> None:
-        """Begins to save a step in the background; `loss`, where known, decides which step is the best.
+        """Starts to save a step in the background; `loss`, if known, decides which step is the best.
 
         Raises:
             UserError: if this save, or the one before, could not be written.
         """
+        # Saving a step deletes older ones: the one before must be valid by then, or a kill could leave none.
         self._wait_and_seal()
         metrics = None if loss is None else {"loss": loss}
-        # Copying the state to the host is what saving means; a caller's transfer guard is not about that.
-        with self._telling(), jax.transfer_guard_device_to_host("allow"):
+        # This transfer is intended, whatever transfer guard the caller has set.
+        with self._failed_write(), jax.transfer_guard_device_to_host("allow"):
             saved = self._manager.save(step, args=ocp.args.StandardSave(state), metrics=metrics)
         if not saved:
             raise RuntimeError(f"orbax refused to save step {step} after step {self._manager.latest_step()}")
         self._unsealed.add(step)
 
     def seal_finished(self) -> None:
-        """Seals what has been committed by now; cheap to call often."""
-        # Of many processes each may see another answer, and sealing is a thing they do together.
+        """Seals steps that have been committed by now; cheap to call often."""
+        # Sealing has a barrier, and processes may disagree on whether a save is still in progress.
         if self._unsealed and jax.process_count() == 1 and not self._manager.is_saving_in_progress():
             self._wait_and_seal()
 
     def close(self) -> None:
         """Waits for the last save and seals it; raises UserError if it could not be written."""
         self._wait_and_seal()
-        with self._telling():
+        with self._failed_write():
             self._manager.close()
 
     def restore_latest(self, abstract_state: Any) -> tuple[Any, int, list[str]]:
-        """(state, step, notes) of the newest sound step; (None, 0, notes) where there is none.
+        """(state, step, notes) of the newest valid step; (None, 0, notes) if there is none.
 
-        A step that is damaged or unsealed is passed over with a note that says so; unless reading only, it is
-        moved to `set_aside/` beside the folder.
+        A damaged or unsealed step is skipped with a note; unless reading only, it is moved to `set_aside/` beside the
+        folder.
 
         Raises:
-            UserError: if a sound step holds arrays of other names, shapes or dtypes than `abstract_state`.
+            UserError: if a valid step has arrays of other names, shapes or dtypes than `abstract_state`.
         """
         notes = []
         for step in sorted(self._manager.all_steps(), reverse=True):
             problem = self._problem(step)
             if problem is None:
+                # Orbax would cast another dtype without a word.
                 self._require_same_arrays(step, abstract_state)
                 restored = self._manager.restore(step, args=ocp.args.StandardRestore(abstract_state))
                 return restored, step, notes
@@ -102,26 +104,28 @@ class Checkpoints:
         return None, 0, notes
 
     def _wait_and_seal(self) -> None:
-        with self._telling():
+        with self._failed_write():
             self._manager.wait_until_finished()
             for step in sorted(self._unsealed):
                 folder = self._directory / str(step)
+                # Orbax names a folder after its step once it is complete: after a failed save there is none.
                 if jax.process_index() == 0 and folder.is_dir():
-                    _write_seal(folder)
+                    write_atomically(folder / SEAL, json.dumps(_digests(folder), indent=1))
+            # No process may go on, and perhaps look for seals or end, before they are written.
             if self._unsealed:
-                meet(f"sealed in {self._directory}")
+                wait_for_processes(f"sealed in {self._directory}")
             self._unsealed.clear()
 
     @contextlib.contextmanager
-    def _telling(self) -> Iterator[None]:
-        """Tells a failed write as a UserError; below orbax a full disk may raise nearly anything."""
+    def _failed_write(self) -> Iterator[None]:
+        """Turns a failed write into a UserError; a full disk may raise nearly any exception inside orbax."""
         try:
             yield
         except Exception as error:
             reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
             raise UserError(
-                f"a checkpoint in {self._directory} cannot be written ({reason}): make room or make it writable, "
-                "then run the same command, which goes on from the checkpoint before."
+                f"a checkpoint in {self._directory} cannot be written ({reason}): free space or make it writable, "
+                "then run the same command, which resumes from the checkpoint before."
             ) from error
 
     def _problem(self, step: int) -> str | None:
@@ -131,22 +135,23 @@ class Checkpoints:
         try:
             sealed = json.loads((folder / SEAL).read_text())
             found = _digests(folder)
-            # Only what was sealed counts: a stray file of the system's does no harm.
+            # Only sealed files count: a stray .DS_Store does no harm.
             damaged = [name for name, digest in sealed.items() if found.get(name) != digest]
         except (ValueError, AttributeError):
             return f"is damaged ({SEAL} cannot be read)"
         return f"is damaged ({damaged[0]} differs from its SHA-256)" if damaged else None
 
     def _set_aside(self, step: int) -> None:
-        meet(f"looked at {step}")
+        # Processes share the folder: none may still be reading what is moved, nor go on before it has been.
+        wait_for_processes(f"looked at {step}")
         if jax.process_index() == 0:
             target = self._directory.parent / "set_aside"
             target.mkdir(exist_ok=True)
             destination = target / f"{self._directory.name}-{step}"
             shutil.rmtree(destination, ignore_errors=True)
             os.replace(self._directory / str(step), destination)
-        meet(f"set {step} aside")
-        # Orbax refuses to save at or below a step it has seen: a new manager forgets it.
+        wait_for_processes(f"set {step} aside")
+        # Orbax refuses to save a step at or below one it has seen; a new manager has seen none.
         self._manager.close()
         self._manager = self._open()
 
@@ -156,13 +161,13 @@ class Checkpoints:
         for name in sorted(saved.keys() | wanted.keys()):
             if saved.get(name) != wanted.get(name):
                 raise UserError(
-                    f"checkpoint {step} holds {name} as {saved.get(name)}, but this model wants {wanted.get(name)}: "
-                    "it is of another model; take another workdir."
+                    f"checkpoint {step} has {name} as {saved.get(name)}, but this model needs {wanted.get(name)}: "
+                    "it was saved by another model; choose another workdir."
                 )
 
 
 def newest(directory: pathlib.Path) -> int:
-    """The last step that was saved in a folder, sealed or not; 0 where there is none."""
+    """The newest step in a folder, sealed or not; 0 if there is none."""
     return max((int(path.name) for path in directory.glob("*") if path.name.isdigit()), default=0)
 
 
@@ -171,27 +176,19 @@ def _loss(metrics: Any) -> float:
 
 
 def _signature(tree: Any) -> dict[str, str]:
-    # Saved metadata has dictionaries and lists where the state has named tuples: compare by path alone.
+    # Saved metadata has dictionaries and lists where the state has named tuples: compare paths only.
     leaves = jax.tree_util.tree_leaves_with_path(tree, is_leaf=lambda node: hasattr(node, "shape"))
     return {"/".join(_key(part) for part in path): f"{leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves}
 
 
 def _key(part: Any) -> str:
-    for attribute in ("name", "key", "idx"):
-        if hasattr(part, attribute):
-            return str(getattr(part, attribute))
-    raise TypeError(f"unknown kind of tree path: {part!r}")
+    return next(str(getattr(part, name)) for name in ("name", "key", "idx") if hasattr(part, name))
 
 
 def _digests(folder: pathlib.Path) -> dict[str, list[int | str]]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
     digests = {}
-    for path in files:
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL):
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         digests[str(path.relative_to(folder))] = [path.stat().st_size, digest]
     return digests
-
-
-def _write_seal(folder: pathlib.Path) -> None:
-    write_atomically(folder / SEAL, json.dumps(_digests(folder), indent=1))

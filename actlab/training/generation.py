@@ -1,28 +1,16 @@
-"""Text from a trained decoder: prompts, contexts that fill up, ends of documents."""
+"""Sampling text from a trained decoder."""
 
-from collections.abc import Callable
+import functools
 from typing import Any
 
 import jax
 import numpy as np
 
-from actlab.data.tokenizer import Tokenizer
+from actlab.data.tokenizers import Tokenizer
 from actlab.errors import UserError
 from actlab.models import Model, complete
 
-COLDEST = 1e-6  # the lowest temperature: logits stay finite
-
-
-def sampler(model: Model, n_choices: int, temperature: float, top_k: int) -> Callable[..., Any]:
-    """`complete` compiled for one way of drawing, with exact products where the model computes in float32."""
-
-    def drawn(params: Any, tokens: Any, n_given: Any, key: Any) -> Any:
-        with jax.default_matmul_precision("float32"):
-            return complete(
-                model, params, tokens, n_given, key, n_choices=n_choices, temperature=temperature, top_k=top_k
-            )
-
-    return jax.jit(drawn)
+COLDEST = 1e-6  # the lowest temperature at which logits stay finite
 
 
 def write_text(
@@ -36,23 +24,27 @@ def write_text(
     top_k: int = 0,
     seed: int = 0,
 ) -> str:
-    """A document that begins with `prompt`, up to its end or `n_tokens` drawn tokens.
+    """A document that begins with `prompt`, up to its end or `n_tokens` sampled tokens.
 
-    Where the context is full, the model goes on from its last half.
+    When the context is full, the model continues from its second half.
 
     Raises:
-        UserError: for an encoder, for a prompt that is no text, and for a temperature that logits overflow at.
+        UserError: for an encoder, a prompt that is not valid text, or a temperature at which logits overflow.
     """
     if 0 < temperature < COLDEST:
         raise UserError(
-            f"temperature={temperature:g} is too low to divide by: give 0, which takes the likeliest token."
+            f"temperature={temperature:g} is too low to divide by: set it to 0, which takes the most likely token."
         )
     if any("\ud800" <= sign <= "\udfff" for sign in prompt):
-        raise UserError(f"the prompt {prompt!r} is not UTF-8: give text.")
+        raise UserError(f"the prompt {prompt!r} is not valid UTF-8: change it.")
     if model.spec.kind == "encoder":
-        raise UserError("config.model.kind='encoder' continues no text, since it sees both sides: take a decoder.")
+        raise UserError(
+            "config.model.kind='encoder' cannot continue text, since it reads both sides of a token: use a decoder."
+        )
     context = model.spec.context
-    draw = sampler(model, tokenizer.vocab_size, temperature, top_k)
+    # The model may have more ids than the tokenizer, whose vocabulary is padded to a multiple of 64.
+    options = {"n_choices": tokenizer.vocab_size, "temperature": temperature, "top_k": top_k}
+    draw = jax.jit(functools.partial(complete, model, **options))
     written = [tokenizer.end_of_text, *tokenizer.encode(prompt).tolist()]
     n_prompt = len(written)
     key = jax.random.key(seed)
@@ -60,7 +52,9 @@ def write_text(
         given = written if len(written) < context else written[-(context // 2) :]
         window = np.full((1, context), tokenizer.end_of_text, np.int32)
         window[0, : len(given)] = given
-        tokens = draw(params, window, np.int32(len(given)), jax.random.fold_in(key, len(written)))
+        # By default a GPU would round the inputs of float32 products to fewer bits.
+        with jax.default_matmul_precision("float32"):
+            tokens = draw(params, window, np.int32(len(given)), jax.random.fold_in(key, len(written)))
         written += np.asarray(tokens)[0, len(given) :].tolist()
     drawn = written[n_prompt:][:n_tokens]
     end = drawn.index(tokenizer.end_of_text) if tokenizer.end_of_text in drawn else len(drawn)

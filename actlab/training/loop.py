@@ -1,34 +1,39 @@
-"""The loop: drives a cohort from its newest checkpoint to its last step. Evaluates, logs, saves, stops when told."""
+"""The loop: trains a program from its newest checkpoint to its last step. Evaluates, probes, logs, saves, stops."""
 
 import dataclasses
 import functools
 import math
+import signal
 import time
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int32
+from jax.experimental import multihost_utils
+from jaxtyping import Bool, Float, Int32
 
+from actlab import activations
+from actlab.callbacks import Callback, ResumeContext
 from actlab.config import Config
+from actlab.probes.activity import silent_rate_bound
+from actlab.probes.schedule import is_due, spans
 from actlab.training.checkpoint import Checkpoints
-from actlab.training.cohort import Cohort
 from actlab.training.losses import Examples
-from actlab.training.prober import Prober, spans
-from actlab.training.records import Row, Workdir
+from actlab.training.programs import Program
 from actlab.training.step import Metrics
-from actlab.training.traces import StepBuffer, Steps, dead_row, read_steps
-from actlab.training.watcher import Past, Watcher
+from actlab.workdir.records import Row, Workdir
+from actlab.workdir.traces import StepBuffer, Steps, dead_row, read_steps
 
 
 @dataclasses.dataclass(frozen=True)
 class Feed:
-    """The data of a cohort: rows of the batch of a seed and step, the seeds of its lanes, the validation set."""
+    """The data of a program: the rows of a seed's batch at a step, the seeds of its lanes, the validation set."""
 
-    batch: Callable[[int, int, slice], Int32[np.ndarray, "b W"]]  # (seed, step, rows)
+    batch: Callable[[int, int, slice], Int32[np.ndarray, "b W"]]  # (seed, step, rows of the batch)
     seeds: tuple[int, ...]
-    validation: Examples  # of batches [N, B]
+    validation: Examples  # batches [N, B, ...]
 
     def train(self, steps: range, lanes: slice, rows: slice) -> Int32[np.ndarray, "r K b W"]:
         """Training rows of some lanes and some rows of the batch."""
@@ -38,7 +43,7 @@ class Feed:
 
 
 def boundary(config: Config, step: int) -> int:
-    """Where the call that begins at `step` ends: a function of the step alone, so that a resume repeats it."""
+    """The step at which the call that begins at `step` ends: it depends on the step alone, so a resume repeats it."""
     train = config.train
     all_spans = (train.steps_per_call, train.eval_every, train.checkpoint_every, *spans(train))
     return min(train.n_steps, *((step // span + 1) * span for span in all_spans))
@@ -50,111 +55,118 @@ class Loop:
     def __init__(
         self,
         config: Config,
-        cohort: Cohort,
+        program: Program,
         names: Sequence[str],
         feed: Feed,
         workdir: Workdir,
-        watchers: Sequence[Watcher],
+        callbacks: Sequence[Callback],
     ):
-        self._config, self._cohort, self._names = config, cohort, names
-        self._feed, self._workdir, self._watchers = feed, workdir, watchers
-        self._prober = Prober(config, cohort, feed.validation)
+        self._config, self._program, self._names = config, program, names
+        self._feed, self._workdir, self._callbacks = feed, workdir, callbacks
+        self._prober = Prober(config, program, feed.validation)
         self._steps = StepBuffer(names)
-        self._alive = np.ones(len(names), bool)
+        self._alive = np.ones(len(names), bool)  # lanes that have not diverged
         self._tokens_per_step = config.data.batch_size * config.model.context
-        self._seconds = 0.0
-        self._mark = 0.0
-        self._saved = 0
+        self._seconds = 0.0  # of training, over all sessions
+        self._mark = 0.0  # when they were last added up
+        self._saved = 0  # the newest step that is checkpointed
 
     def run(
         self, checkpoints: Checkpoints, restored: tuple[Any, int], stop: Callable[[], bool]
     ) -> tuple[Any, int, bool]:
         """Trains to the end, to the divergence of every lane, or until `stop()`; returns (state, step, stopped).
 
-        What was restored at step 0 is where to start from, None where all is drawn from the seeds.
+        `restored` is the state and step to start from; at step 0 the state may be None: drawn from the seeds.
         """
-        try:
-            return self._run(checkpoints, restored, stop)
-        finally:
-            for watcher in self._watchers:
-                watcher.on_end()
-
-    def _run(
-        self, checkpoints: Checkpoints, restored: tuple[Any, int], stop: Callable[[], bool]
-    ) -> tuple[Any, int, bool]:
         state, step = restored
-        kept = self._begin(step)
-        self._seconds = max((row["seconds"] for row in kept), default=0.0)
-        self._alive[[self._names.index(row["run"]) for row in kept if "status" in row]] = False
-        self._saved = step
-        self._mark = time.perf_counter()
-        if step == 0:
-            state = self._cohort.init() if state is None else state
-            self._evaluate(state, 0)
-            self._probe(state, 0)
-        waiting: tuple[int, int, Metrics] | None = None
+        waiting: tuple[int, int, Metrics] | None = None  # a call whose metrics are not yet logged
         n_steps, train = self._config.train.n_steps, self._config.train
-        with jax.transfer_guard("disallow"):
-            while step < n_steps and self._alive.any() and not stop():
-                end = boundary(self._config, step)
-                span = range(step, step + train.steps_per_call)
-                rows = self._cohort.rows(functools.partial(self._feed.train, span))
-                state, metrics = self._cohort.train(state, rows, end - step)
-                # The device works on this call while the host writes down the one before.
-                self._log(waiting)
-                waiting, step = (step, end, metrics), end
-                evaluate = step % train.eval_every == 0 or step == n_steps
-                save = step % train.checkpoint_every == 0 or step == n_steps
-                if evaluate or save or any(step % span == 0 for span in spans(train)):
+        try:
+            self._begin(step)
+            if step == 0:
+                state = self._program.init() if state is None else state
+                self._evaluate(state, 0)
+                self._probe(state, 0)
+            # An implicit transfer would wait for the device in every call; all transfers below are explicit.
+            with jax.transfer_guard("disallow"):
+                # stop() comes last: it is collective, and processes agree on the other conditions.
+                while step < n_steps and self._alive.any() and not stop():
+                    end = boundary(self._config, step)
+                    # Always the rows of a longest call: with one shape of rows all calls share one compiled function.
+                    span = range(step, step + train.steps_per_call)
+                    rows = self._program.rows(functools.partial(self._feed.train, span))
+                    state, metrics = self._program.train(state, rows, end - step)
+                    # The device works on this call while the host logs the one before. So a divergence is seen one
+                    # call late, which costs nothing: the compiled loop has frozen the lane at once.
                     self._log(waiting)
-                    waiting = None
-                loss = self._evaluate(state, step) if evaluate and self._alive.any() else None
-                self._probe(state, step)
-                if save and self._alive.any():
-                    self._save(checkpoints, step, state, loss)
-                checkpoints.seal_finished()
-            self._log(waiting)
-        stopped = step < n_steps and bool(self._alive.any())
-        if stopped and step != self._saved:
-            self._save(checkpoints, step, state, None)
-        self._flush()
-        checkpoints.close()
-        return state, step, stopped
+                    waiting, step = (step, end, metrics), end
+                    evaluate = step % train.eval_every == 0 or step == n_steps
+                    save = step % train.checkpoint_every == 0 or step == n_steps
+                    if evaluate or save or any(step % span == 0 for span in spans(train)):
+                        # What follows must know which lanes are alive, and a checkpoint must not precede its rows.
+                        self._log(waiting)
+                        waiting = None
+                    loss = self._evaluate(state, step) if evaluate and self._alive.any() else None
+                    self._probe(state, step)
+                    if save and self._alive.any():
+                        self._save(checkpoints, step, state, loss)
+                    checkpoints.seal_finished()
+                self._log(waiting)
+            stopped = step < n_steps and bool(self._alive.any())
+            # Orbax refuses to save a step twice.
+            if stopped and step != self._saved:
+                self._save(checkpoints, step, state, None)
+            # If the last lane has diverged, nothing was saved since: its last steps are still in memory.
+            self._flush()
+            # Before the caller writes results.csv: a run that counts as finished has a sealed checkpoint.
+            checkpoints.close()
+            return state, step, stopped
+        finally:
+            for callback in self._callbacks:
+                callback.on_end()
 
-    def _begin(self, step: int) -> list[Row]:
-        """Opens the files where the session goes on; returns the rows that are kept."""
+    def _begin(self, step: int) -> None:
+        """Opens the files where the session continues, and takes over what earlier sessions left."""
         before = [row for row in self._workdir.metrics() if row["run"] in self._names]
         kept = self._workdir.begin(step, self._names)
         traces = self._workdir.traces()
         dropped = [row for row in before if not step or row["step"] > step]
-        past = Past(kept, dropped, [read_steps(traces, name) for name in self._names])
-        for watcher in self._watchers:
-            watcher.on_begin(past)
-        return kept
-
-    def _append(self, rows: Sequence[Row]) -> None:
-        self._workdir.append_metrics(rows)
-        for watcher in self._watchers:
-            watcher.on_rows(rows)
-
-    def _save(self, checkpoints: Checkpoints, step: int, state: Any, loss: Float[np.ndarray, "R"] | None) -> None:
-        self._flush()
+        resumed = ResumeContext(kept, dropped, [read_steps(traces, name) for name in self._names])
+        for callback in self._callbacks:
+            callback.on_begin(resumed)
+        self._alive[[self._names.index(row["run"]) for row in kept if "status" in row]] = False
         self._saved = step
-        checkpoints.save(step, state, None if loss is None else float(loss[self._alive].mean()))
+        # Not the time of dropped rows: their steps are taken again.
+        self._seconds = max((row["seconds"] for row in kept), default=0.0)
+        self._mark = time.perf_counter()
 
-    def _flush(self) -> None:
-        self._workdir.append_traces(self._steps.take())
-        self._workdir.sync()
+    def _evaluate(self, state: Any, step: int) -> Float[np.ndarray, "R"]:
+        scores = self._program.evaluate(state, self._feed.validation)
+        self._elapsed()
+        rows = []
+        for lane in np.flatnonzero(self._alive).tolist():
+            self._alive[lane] = math.isfinite(scores.loss[lane])
+            values = {name: float(array[lane]) for name, array in scores._asdict().items() if array is not None}
+            rows.append(self._row(lane, step, "validation", values))
+        self._append(rows)
+        for callback in self._callbacks:
+            callback.on_evaluation(step, scores.loss)
+        return scores.loss
 
-    def _elapsed(self) -> float:
-        """Seconds since the last call; added to the run's total, over all its sessions."""
-        now = time.perf_counter()
-        elapsed, self._mark = now - self._mark, now
-        self._seconds += elapsed
-        return elapsed
+    def _probe(self, state: Any, step: int) -> None:
+        """Appends a row of what is due at `step` for each lane that is alive."""
+        if not self._alive.any():
+            return
+        values, dead_RUF = self._prober.measure(state, step)
+        alive = np.flatnonzero(self._alive).tolist()
+        if values:
+            self._elapsed()
+            self._append([self._row(lane, step, "probe", values[lane]) for lane in alive])
+        if dead_RUF is not None:
+            self._workdir.append_traces([dead_row(self._names[lane], step, dead_RUF[lane]) for lane in alive])
 
     def _log(self, waiting: tuple[int, int, Metrics] | None) -> None:
-        """Rows of a call's logged steps; a lane whose loss is not finite gets one last row and is out."""
+        """Appends rows of a call's logged steps; a lane whose loss is not finite gets one last row and is out."""
         if waiting is None:
             return
         first, end, on_device = waiting
@@ -171,11 +183,11 @@ class Loop:
                     values = {name: float(array[lane, index]) for name, array in metrics._asdict().items()}
                     rows.append(self._row(lane, step, "train", values, round(speed, 1)))
         self._append(rows)
-        for watcher in self._watchers:
-            watcher.on_steps(end, taken, speed)
+        for callback in self._callbacks:
+            callback.on_steps(end, taken, speed)
 
     def _trace(self, first: int, n_steps: int, metrics: Any) -> Mapping[int, Steps]:
-        """Keeps and returns every step of the lanes that are alive, the one at which a lane diverges included."""
+        """Keeps and returns every step of each lane that is alive, up to and with the one at which it diverges."""
         lanes = {}
         for lane in np.flatnonzero(self._alive).tolist():
             diverged = np.flatnonzero(~np.isfinite(metrics.loss[lane, :n_steps]))
@@ -184,36 +196,105 @@ class Loop:
             self._steps.add(lane, first + taken, *lanes[lane])
         return lanes
 
-    def _probe(self, state: Any, step: int) -> None:
-        """A row for each lane that is alive, of what is due at `step`."""
-        if not self._alive.any():
-            return
-        found = self._prober.measure(state, step)
-        alive = np.flatnonzero(self._alive).tolist()
-        if found.values:
-            self._elapsed()
-            self._append([self._row(lane, step, "probe", found.values[lane], None) for lane in alive])
-        if found.dead_RUF is not None:
-            self._workdir.append_traces([dead_row(self._names[lane], step, found.dead_RUF[lane]) for lane in alive])
+    def _save(self, checkpoints: Checkpoints, step: int, state: Any, loss: Float[np.ndarray, "R"] | None) -> None:
+        # Rows first: a checkpoint must never be newer than the rows, which a resume cuts back to its step.
+        self._flush()
+        self._saved = step
+        # The best checkpoint is that of the lanes that are left: one that diverged would make every mean NaN.
+        checkpoints.save(step, state, None if loss is None else float(loss[self._alive].mean()))
 
-    def _evaluate(self, state: Any, step: int) -> Float[np.ndarray, "R"]:
-        scores = self._cohort.evaluate(state, self._feed.validation)
-        loss = scores.loss
-        self._elapsed()
-        rows = []
-        for lane in np.flatnonzero(self._alive).tolist():
-            self._alive[lane] = math.isfinite(loss[lane])
-            values = {name: float(array[lane]) for name, array in scores._asdict().items() if array is not None}
-            rows.append(self._row(lane, step, "validation", values, None))
-        self._append(rows)
-        for watcher in self._watchers:
-            watcher.on_evaluation(step, loss)
-        return loss
+    def _flush(self) -> None:
+        self._workdir.append_traces(self._steps.take())
+        self._workdir.sync()
 
-    def _row(self, lane: int, step: int, split: str, values: dict[str, float], speed: float | None) -> Row:
+    def _append(self, rows: Sequence[Row]) -> None:
+        self._workdir.append_metrics(rows)
+        for callback in self._callbacks:
+            callback.on_rows(rows)
+
+    def _row(self, lane: int, step: int, split: str, values: dict[str, float], speed: float | None = None) -> Row:
         row: Row = {"run": self._names[lane], "step": step, "split": split, **values}
         if not self._alive[lane]:
             row["status"] = "diverged"
         if speed is not None:
             row["tokens_per_second"] = speed
         return {**row, "seconds": round(self._seconds, 3)}
+
+    def _elapsed(self) -> float:
+        """Seconds since the last call of this method, which are added to the run's total."""
+        now = time.perf_counter()
+        elapsed, self._mark = now - self._mark, now
+        self._seconds += elapsed
+        return elapsed
+
+
+class Prober:
+    """Runs the probes that are due, on the validation set: on its first batch, or on all of it for the census."""
+
+    def __init__(self, config: Config, program: Program, validation: Examples):
+        self._train, self._program = config.train, program
+        self._validation = validation
+        # A dead unit (D4) is defined by the unit's own slope; an activation of whole vectors has none.
+        self._counts_dead = activations.get(config.model.activation).elementwise
+
+    def measure(self, state: Any, step: int) -> tuple[list[dict[str, float]], Bool[np.ndarray, "R layers F"] | None]:
+        """What is due at `step`: a row's values for each lane, empty if nothing is; the units a census found dead."""
+        found: list[dict[str, Any]] = []
+        first_batch = (state, jax.tree.map(lambda batches: batches[0], self._validation))
+        if is_due(self._train, self._train.probe_every, step):
+            found.append(self._program.probe(*first_batch))
+        if is_due(self._train, self._train.curvature_every, step):
+            found.append(self._program.curvature(*first_batch))
+        dead_RUF = None
+        if self._counts_dead and is_due(self._train, self._train.census_every, step):
+            dead_RUF = self._program.census(state, self._validation)
+            found.append(self._counted(dead_RUF))
+        columns = {name: array for part in found for name, array in part.items()}
+        lanes = range(self._program.n_lanes) if found else ()
+        return [{name: float(array[lane]) for name, array in columns.items()} for lane in lanes], dead_RUF
+
+    def _counted(self, dead_RUF: Bool[np.ndarray, "R layers F"]) -> dict[str, Float[np.ndarray, "R"]]:
+        """Shares of dead units, and a bound on how often a unit fires that did not fire on these tokens."""
+        shares_RU = dead_RUF.mean(axis=2)
+        n_tokens = int(self._validation.counted.sum(dtype=np.float64))
+        return {
+            "dead_fraction": shares_RU.mean(axis=1),
+            "dead_rate_bound": np.full(len(shares_RU), silent_rate_bound(n_tokens)),
+            **{f"layer_{index}/dead_fraction": shares_R for index, shares_R in enumerate(shares_RU.T)},
+        }
+
+
+class StopSignal:
+    """While the context is open, SIGTERM and SIGINT do not end the process: calling the object says whether to stop.
+
+    Many processes stop at the same step, whichever received the signal; JAX's own notifier listens there.
+    """
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._n_calls = 0
+        self._before: dict[int, Any] = {}
+
+    def __call__(self) -> bool:
+        """Whether to stop; all processes must call equally often."""
+        self._n_calls += 1
+        # JAX decides on the number of the call at which all processes stop, and waits for exactly that number.
+        if jax.process_count() > 1 and multihost_utils.reached_preemption_sync_point(self._n_calls):
+            self.received = signal.SIGTERM
+        return self.received is not None
+
+    def __enter__(self) -> "StopSignal":
+        # With many processes a handler of ours would take SIGTERM away from JAX's notifier.
+        ours = (signal.SIGTERM, signal.SIGINT) if jax.process_count() == 1 else ()
+        for number in ours:
+            self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def _receive(self, number: int, frame: types.FrameType | None) -> None:
+        self.received = number
+        # A second signal ends the process at once, so that an impatient Ctrl-C is not swallowed.
+        signal.signal(number, self._before[number])
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)

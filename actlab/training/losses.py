@@ -10,25 +10,25 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from actlab.models import Model, Readout
 
-# Most logits held at once, 218 MB in float32. Every chunk pays for adding up a gradient as large as the output matrix:
-# with a third as many a step at 30M parameters was 1.10 times as long as with all, with these 1.02 times, and memory
-# differed by a twentieth (experiments/performance).
+# The most logits in memory at once, 218 MB in float32. Fewer means more chunks, and each chunk adds a gradient as large
+# as the output matrix: at 30M parameters a step took 1.02 times as long as without chunks, with a third of this number
+# 1.10 times, for 5% less memory (experiments/performance).
 MOST_LOGITS = 52 * 2**20
 
 
 class Examples(NamedTuple):
-    """Rows of tokens and what should be predicted at K places of each; N stands for further axes in front."""
+    """Rows of tokens and the targets at K positions of each; N stands for further leading axes."""
 
     tokens: Int[Array, "*N B L"]
     targets: Int[Array, "*N B K"]
-    weights: Float[Array, "*N B K"]  # of the targets' losses
-    places: Int[Array, "*N B K"] | None = None  # None: at every place, K = L
-    real: Bool[Array, "*N B L"] | None = None  # what is not padding; None: everything
+    weights: Float[Array, "*N B K"]  # of the losses of the targets
+    places: Int[Array, "*N B K"] | None = None  # None: every position, K = L
+    real: Bool[Array, "*N B L"] | None = None  # False for padding; None: no padding
     segments: Int[Array, "*N B L"] | None = None
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """What the model is given beside parameters."""
+        """The model's arguments beside its parameters."""
         return {
             "tokens_BL": self.tokens,
             "segments_BL": self.segments,
@@ -38,14 +38,14 @@ class Examples(NamedTuple):
 
     @property
     def counted(self) -> Float[Array, "*N B L"] | Float[np.ndarray, "*N B L"]:
-        """Tokens that count where hidden units are measured: the real ones, or those with a target that counts."""
+        """Weights of tokens in measurements of hidden units: of those that are not padding, or that have a target."""
         return self.weights if self.real is None else self.real.astype(self.weights.dtype)
 
 
 def loss(model: Model, params: Any, examples: Examples, key: PRNGKeyArray | None = None) -> Float[Array, ""]:
-    """Sum over all targets of weight times loss, in nats; many logits are computed in chunks and never all held.
+    """Sum over all targets of weight times loss, in nats; logits that are too many to hold are computed in chunks.
 
-    `key` is that of activations that are drawn in training.
+    `key` is for activations that are stochastic in training.
     """
     x_BKD, readout, _ = model.hidden(params, **examples.inputs, key=key)
     n_rows, n_places = examples.targets.shape
@@ -56,7 +56,7 @@ def loss(model: Model, params: Any, examples: Examples, key: PRNGKeyArray | None
 
 
 def hits(model: Model, params: Any, examples: Examples) -> Float[Array, ""]:
-    """Sum over all targets of the weights of those that the model finds likeliest."""
+    """Sum of the weights of the targets that the model ranks first."""
     x_BKD, readout, _ = model.hidden(params, **examples.inputs)
     n_rows, n_places = examples.targets.shape
     n_chunks = chunks(n_rows, n_places, readout.kernel_DV.shape[1])
@@ -70,15 +70,28 @@ def hits(model: Model, params: Any, examples: Examples) -> Float[Array, ""]:
 
 
 def confusion(model: Model, params: Any, examples: Examples) -> Float[Array, "C C"]:
-    """Sum of the weights of the rows of each class (first axis) that the model takes for each class (second)."""
+    """Sum of the weights of rows by their class (first axis) and the class that the model predicts (second)."""
     x_B1D, readout, _ = model.hidden(params, **examples.inputs)
     found_B = readout.logits(x_B1D[:, 0]).argmax(axis=-1)
     n_classes = readout.kernel_DV.shape[1]
     return jnp.zeros((n_classes, n_classes)).at[examples.targets[:, 0], found_B].add(examples.weights[:, 0])
 
 
+def macro_f1(confusion: Float[np.ndarray, "*S C C"]) -> Float[np.ndarray, "*S"]:
+    """Mean over classes of F1 = 2 TP / (2 TP + FP + FN), from documents of each class (row) by answer (column).
+
+    A class that is neither a label nor an answer has no F1 and is left out, as in scikit-learn; without documents the
+    mean is 0.
+    """
+    hits = np.diagonal(confusion, axis1=-2, axis2=-1)
+    there = confusion.sum(axis=-1) + confusion.sum(axis=-2)  # 2 TP + FP + FN
+    scores = np.divide(2 * hits, there, out=np.zeros_like(there, dtype=np.float64), where=there > 0)
+    return np.asarray(scores.sum(axis=-1) / np.maximum((there > 0).sum(axis=-1), 1))
+
+
 def chunks(n_rows: int, length: int, vocab_size: int) -> int:
-    """Into how many chunks the positions are cut: as few as MOST_LOGITS allows, of equal length where that is near."""
+    """The number of chunks of positions: the fewest MOST_LOGITS allows, or up to twice that if they divide evenly."""
+    # Uneven chunks are padded, and padding costs as much as a position.
     least = min(length, -(-n_rows * length * vocab_size // MOST_LOGITS))
     return next((n for n in range(least, 2 * least) if length % n == 0), least)
 
@@ -99,10 +112,10 @@ def chunked_sum(
     targets_BL: Int[Array, "B L"],
     weights_BL: Float[Array, "B L"],
 ) -> Float[Array, ""]:
-    """weighted_sum, a chunk of positions at a time.
+    """weighted_sum, one chunk of positions at a time.
 
-    The gradient is taken chunk by chunk in the forward pass, while the chunk's logits are there, and only scaled in
-    the backward pass: nothing is computed twice.
+    The forward pass computes the gradient of each chunk while its logits are in memory, and the backward pass only
+    scales it, so nothing is computed twice.
     """
     chunks = _cut(n_chunks, (x_BLD, targets_BL, weights_BL))
     return jax.lax.map(lambda chunk: weighted_sum(chunk[0], readout, *chunk[1:]), chunks).sum()
@@ -132,7 +145,10 @@ chunked_sum.defvjp(_chunked_forward, _chunked_backward)
 
 
 def _cut(n_chunks: int, arrays_BL: Any) -> Any:
-    """Chunks [n, B, L/n, ...], zeros after the end; of positions, not rows, which may lie on different devices."""
+    """Chunks [n, B, L/n, ...] of positions, because rows may lie on different devices.
+
+    Padded with zeros: their weights of 0 keep them out of every sum.
+    """
 
     def cut(array: Array) -> Array:
         n_rows, length = array.shape[:2]
@@ -162,7 +178,7 @@ def _cross_entropy_forward(logits: Array, targets: Array) -> tuple[Array, Any]:
 
 
 def _cross_entropy_backward(saved: Any, dloss: Array) -> Any:
-    # One pass over the logits; autodiff would scatter the target's part into an array of zeros as large.
+    # One pass over the logits; autodiff would scatter the targets' part into a second array of that size.
     logits, targets, total = saved
     is_target = jax.lax.broadcasted_iota(targets.dtype, logits.shape, logits.ndim - 1) == targets[..., None]
     return (jnp.exp(logits - total[..., None]) - is_target) * dloss[..., None], None

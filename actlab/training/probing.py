@@ -1,8 +1,8 @@
-"""What is compiled of the probes: one batch through model, loss and gradient, with the insides measured. Pure.
+"""The probes of one lane: a batch through model, loss and gradient, with the hidden layers measured. Pure functions.
 
-They are programs of their own, on fixed validation windows, not statistics of the training step: the training program
-is the same with and without them, they cost only where they run, and what they tell depends on the state alone, so
-that a resume repeats it to the bit.
+Probes are compiled functions of their own on fixed validation batches, not statistics of the training step. So training
+is the same with and without them, they cost only where they run, and what they measure depends on the state alone: a
+resume repeats it to the bit.
 """
 
 import dataclasses
@@ -18,26 +18,22 @@ from actlab.models import Model
 from actlab.probes import activity, curvature, gradients
 from actlab.training import losses
 from actlab.training.losses import Examples
-from actlab.training.optimizer import Hyperparameters
-from actlab.training.step import TrainState, update
+from actlab.training.step import Lane, TrainState, update
 
 MEANS = ("negative_fraction", "zero_fraction", "post_mean")
 
 
 def probe_step(
-    model: Model,
-    config: Config,
-    hyper: Hyperparameters,
-    state: TrainState,
-    examples: Examples,
+    model: Model, config: Config, lane: Lane, state: TrainState, examples: Examples
 ) -> dict[str, Float[Array, ""]]:
     """Activity and gradients on a batch, under flat names: layer_0/negative_fraction, layer_0/attention/grad_norm.
 
-    Gradients are those of the batch's mean loss, before clipping; an update is what AdamW would make of them now.
-    `loss` and `grad_norm` are the whole batch's and model's, the names in MEANS are also there as means over layers.
+    Gradients are of the batch's mean loss, before clipping; updates are those that AdamW would make of them.
+    `loss` and `grad_norm` are of the whole batch and model; the measures in MEANS are also given as means over layers.
     """
     spec = model.spec
 
+    # Shifts of 0 are added to the units' inputs z: the gradient with respect to them is dL/dz.
     def objective(params: Any, shifts: Any) -> tuple[Array, Any]:
         logits_BKV, hidden = model.apply(params, shifts=shifts, **examples.inputs)
         return _mean_loss(logits_BKV, examples), hidden
@@ -45,7 +41,7 @@ def probe_step(
     zeros_TF = jnp.zeros((examples.tokens.size, spec.d_hidden), spec.dtype)
     gradient = jax.value_and_grad(objective, argnums=(0, 1), has_aux=True)
     (loss, hidden), (grads, slopes) = gradient(state.params, (zeros_TF,) * spec.n_layers)
-    _, updates, _ = update(config, hyper, state, grads)
+    _, updates, _ = update(config, lane, state, grads)
     weights_T = jnp.asarray(examples.counted).reshape(-1)
     layers = []
     for index, (units, dz_TF) in enumerate(zip(hidden, slopes, strict=True)):
@@ -63,7 +59,7 @@ def probe_step(
 
 def curvature_step(model: Model, params: Any, examples: Examples) -> dict[str, Float[Array, ""]]:
     """Largest eigenvalue of the Hessian and of the Gauss-Newton matrix of a batch's mean loss; see curvature.Top."""
-
+    # Flash attention has no second derivative.
     model = dataclasses.replace(model, spec=dataclasses.replace(model.spec, flash=False))
 
     def outputs(params: Any) -> Array:
@@ -89,9 +85,9 @@ def _mean_loss(logits_BKV: Array, examples: Examples) -> Array:
 
 
 def census(model: Model, params: Any, examples: Examples) -> Bool[Array, "layers F"]:
-    """Which hidden units are dead (D4): fire on none of the counted tokens of batches [N, B]; see activity.fires.
+    """Which hidden units are dead (D4), i.e. fire on none of the counted tokens of batches [N, B]; see activity.fires.
 
-    Looks at batch after batch until every unit has fired: only where units are dead are all tokens gone through.
+    Stops at the batch by which every unit has fired, so it reads all batches only if some unit is dead.
     """
 
     def goes_on(carry: Any) -> Array:

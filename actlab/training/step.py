@@ -1,5 +1,6 @@
-"""What is compiled: one AdamW update, one evaluation. Pure; jit, vmap, donation and sharding are cohort.py's."""
+"""One AdamW update and one evaluation of one lane. Pure: jit, vmap, donation and sharding happen in programs.py."""
 
+import collections
 from typing import Any, NamedTuple
 
 import jax
@@ -7,21 +8,27 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int
 
-from actlab.config import Config
+from actlab import config as config_lib
+from actlab.config import Config, OptimizerConfig
 from actlab.models import Model
 from actlab.training import losses
 from actlab.training.losses import Examples
 from actlab.training.objectives import NEXT_TOKEN, Objective
-from actlab.training.optimizer import Hyperparameters, adamw, schedule_fraction
+
+# The traced fields by their last names: seed, learning_rate, weight_decay. Numbers of one run, arrays [R] of a program.
+Lane = collections.namedtuple("Lane", [path.rpartition(".")[2] for path in config_lib.paths("traced")])
 
 
 class TrainState(NamedTuple):
-    """All that a run carries from step to step: plain pytrees, no key and no iterator."""
+    """All that a run carries from step to step, and all that a checkpoint holds.
+
+    No random key and no data iterator: randomness and batches are functions of seed and step, so a resume is exact.
+    """
 
     step: Int[Array, ""]
     params: Any
     optimizer: Any
-    diverged: Bool[Array, ""]  # a loss was not finite; the run is frozen
+    diverged: Bool[Array, ""]  # a loss was not finite; the run takes no more steps
 
 
 class Metrics(NamedTuple):
@@ -37,6 +44,7 @@ class Metrics(NamedTuple):
 def init_state(model: Model, config: Config, seed: Int[Array, ""]) -> TrainState:
     """Step 0: parameters drawn from the seed, moments zero."""
     params = model.init(jax.random.key(seed))
+    # The optimizer's state depends on neither rate nor decay: `update` makes the optimizer anew from the traced ones.
     tx = adamw(config.optimizer, jnp.float32(0), jnp.float32(0))
     return TrainState(jnp.int32(0), params, tx.init(params), jnp.bool_(False))
 
@@ -44,42 +52,78 @@ def init_state(model: Model, config: Config, seed: Int[Array, ""]) -> TrainState
 def train_step(
     model: Model,
     config: Config,
-    hyper: Hyperparameters,
+    lane: Lane,
     state: TrainState,
     rows: Int[Array, "B W"],
     objective: Objective = NEXT_TOKEN,
 ) -> tuple[TrainState, Metrics]:
-    """One update on the mean loss of a batch, in nats per target.
+    """One update on the mean loss of a batch, in nats per target: model, objective, gradients, AdamW, metrics.
 
-    What is random in it is a function of seed and step, and under jit of no number of devices.
+    Random draws depend on seed and step alone, not on the number of devices.
     """
-    key = jax.random.fold_in(jax.random.key(hyper.seed), state.step)
+    key = jax.random.fold_in(jax.random.key(lane.seed), state.step)
     examples = objective.training(rows, key)
     loss, grads = jax.value_and_grad(lambda params: losses.loss(model, params, examples, key))(state.params)
-    learning_rate, updates, optimizer = update(config, hyper, state, grads)
+    learning_rate, updates, optimizer = update(config, lane, state, grads)
     params = optax.apply_updates(state.params, updates)
     norm = optax.tree.norm
     metrics = Metrics(loss, norm(grads), norm(updates), norm(params), learning_rate)
+    # The loss alone decides: a gradient that is not finite ruins the parameters, which the next loss shows.
     return TrainState(state.step + 1, params, optimizer, ~jnp.isfinite(loss)), metrics
 
 
-def update(config: Config, hyper: Hyperparameters, state: TrainState, grads: Any) -> tuple[Array, Any, Any]:
+def update(config: Config, lane: Lane, state: TrainState, grads: Any) -> tuple[Array, Any, Any]:
     """(learning rate, what is added to the parameters, the optimizer's next state) for a gradient."""
-    learning_rate = hyper.learning_rate * schedule_fraction(config.optimizer, config.train.n_steps, state.step)
-    tx = adamw(config.optimizer, hyper.weight_decay, learning_rate)
+    learning_rate = lane.learning_rate * schedule_fraction(config.optimizer, config.train.n_steps, state.step)
+    tx = adamw(config.optimizer, lane.weight_decay, learning_rate)
     return learning_rate, *tx.update(grads, state.optimizer, state.params)
 
 
 class Sums(NamedTuple):
-    """Weighted sums over the targets of a batch: losses in nats and, where asked for, how many were found."""
+    """Weighted sums over the targets of a batch: losses in nats and, if asked for, correct top predictions."""
 
     loss: Float[Array, ""]
     hits: Float[Array, ""] | None
-    confusion: Float[Array, "C C"] | None  # where there are classes, see losses.confusion
+    confusion: Float[Array, "C C"] | None  # of classifiers, see losses.confusion
 
 
 def eval_step(model: Model, params: Any, examples: Examples, counts_hits: bool) -> Sums:
-    """The sums of a batch."""
+    """The sums of one batch."""
     found = losses.hits(model, params, examples) if counts_hits else None
     confusion = losses.confusion(model, params, examples) if model.spec.n_classes else None
     return Sums(losses.loss(model, params, examples), found, confusion)
+
+
+def schedule_fraction(config: OptimizerConfig, n_steps: int, step: Int[Array, ""]) -> Float[Array, ""]:
+    """Learning rate of update number `step` (from 0) over its peak, a fraction in [0, 1].
+
+    Warmup rises linearly, (step + 1) / (warmup_steps + 1), so that no update has rate 0. After it, with t the share
+    of the remaining steps that has passed and f = final_lr_fraction, cosine is f + (1 - f)(1 + cos(pi t))/2
+    (Loshchilov and Hutter 2016, arXiv:1608.03983, equation 5) and linear is 1 - (1 - f) t.
+    """
+    step = jnp.asarray(step, jnp.float32)
+    warm = (step + 1) / (config.warmup_steps + 1)
+    passed = jnp.clip((step - config.warmup_steps) / max(1, n_steps - config.warmup_steps), 0.0, 1.0)
+    last = config.final_lr_fraction
+    decay = {
+        "constant": jnp.ones_like(passed),
+        "linear": 1 - (1 - last) * passed,
+        "cosine": last + (1 - last) * (1 + jnp.cos(jnp.pi * passed)) / 2,
+    }[config.schedule]
+    return jnp.where(step < config.warmup_steps, warm, decay)
+
+
+def decay_mask(params: Any) -> Any:
+    """True for arrays of two or more axes: matrices and embeddings; biases and norms are not decayed."""
+    return jax.tree.map(lambda array: array.ndim >= 2, params)
+
+
+def adamw(
+    config: OptimizerConfig, weight_decay: Float[Array, ""], learning_rate: Float[Array, ""]
+) -> optax.GradientTransformation:
+    """Clipping by global norm, then AdamW (Loshchilov and Hutter 2017, arXiv:1711.05101): p -= lr (adam + wd p)."""
+    clip = optax.clip_by_global_norm(config.clip_norm) if config.clip_norm else optax.identity()
+    return optax.chain(
+        clip,
+        optax.adamw(learning_rate, config.b1, config.b2, config.eps, weight_decay=weight_decay, mask=decay_mask),  # pyright: ignore[reportArgumentType]  # a traced scalar is fine
+    )

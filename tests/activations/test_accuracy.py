@@ -1,13 +1,13 @@
 """f, f' and f'' of every entry in every dtype, in units in the last place (ULP); f' and f'' come from autodiff.
 
-mpmath holds float64; float64 holds float32 at many points, and float16 and bfloat16 at all; mpmath holds float32 too,
-at some. Numbers below the smallest normal may be flushed to 0 (XLA on CPU). No tolerance is widened around the zeros
-of f' and f'', but for those that depend on trained or given numbers: there the error is counted in ULP of `FLOOR`.
+mpmath checks float64 at some hundred points; float64 then checks float32 at many points and float16 and bfloat16 at all
+of theirs. Numbers below the smallest normal may be flushed to 0 (XLA on CPU). No tolerance is widened around the zeros
+of f' and f'', except for those that depend on trained or given numbers: there the error is counted in ULP of `FLOOR`.
 """
 
 import functools
 
-import jax
+import evaluated
 import jax.numpy as jnp
 import mpmath
 import numpy as np
@@ -22,13 +22,6 @@ LIMIT = 4.0
 WIDER = {("gelu_tanh", 1): 4.5, ("gelu_tanh", 2): 4.5}
 # Counted in ULP of this at least, as said above.
 FLOOR = {"xielu": 1.0, "swish(beta=1.3)": 1e-6, "swish(beta=-0.7)": 1e-6, "gelu_scale(s=0.3)": 1e-6}
-SWISHES = {"swish(beta=1.3)": {"beta": 1.3}, "swish(beta=-0.7)": {"beta": -0.7}}
-THETA = {"xielu": activations.get("xielu").theta, **SWISHES}
-
-
-def theta_of(name):
-    """Trained scalars as float32 numbers."""
-    return {key: float(np.float32(value)) for key, value in THETA.get(name, {}).items()}
 
 
 def sigmoid(x):
@@ -131,7 +124,7 @@ def _mish(x):
 
 
 def _xielu(x):
-    p, rest = (mpmath.log1p(mpmath.exp(mpf(theta_of("xielu")[name]))) for name in ("theta_p", "theta_n"))
+    p, rest = (mpmath.log1p(mpmath.exp(mpf(evaluated.THETA["xielu"][name]))) for name in ("theta_p", "theta_n"))
     b, n = mpf(1) / 2, mpf(1) / 2 + rest
     if x > 0:
         return p * x * x + b * x, 2 * p * x + b, 2 * p
@@ -139,7 +132,7 @@ def _xielu(x):
 
 
 def _swish(name):
-    beta = mpf(theta_of(name)["beta"])
+    beta = mpf(evaluated.THETA[name]["beta"])
     return lambda x: _gated(x, beta * x, beta, 0)
 
 
@@ -178,29 +171,13 @@ FORMULAS = {
     "gelu_centred": _gelu_centred,
     "silu": lambda x: _gated(x, x, 1, 0),
     "swish": lambda x: _gated(x, x, 1, 0),
-    **{name: _swish(name) for name in SWISHES},
+    **{name: _swish(name) for name in ("swish(beta=1.3)", "swish(beta=-0.7)")},
     "mish": _mish,
 }
 NOT_HERE = {"gelu_tanh_jax", "polynorm", "glu", "bilinear", "reglu", "geglu", "geglu_tanh", "swiglu", "drelu"}
 NOT_HERE |= {"stochastic_gelu"}  # evaluated by the function of gelu
 ZEROS = (0.751791524694, 0.752461422071, 1.27846454276, 1.41421356237, 1.41850400879, 1.19243121452, 2.25637639636)
 ZEROS += (1.49057117949, 2.39935728052, 1.2092501062839, 0.278737715912, 1.5, 0.424569883844)
-
-
-def function_of(name):
-    return functools.partial(activations.get("swish" if name in SWISHES else name).fn, **theta_of(name))
-
-
-@functools.cache
-def compiled(name):
-    """f, f' by reverse mode, f'' by forward over reverse mode."""
-    f = function_of(name)
-
-    def slope(x):
-        y, pull = jax.vjp(f, x)
-        return pull(jnp.ones_like(y))[0]
-
-    return jax.jit(lambda x: (f(x), *jax.jvp(slope, (x,), (jnp.ones_like(x),))))
 
 
 def few_points(dtype, count=40):
@@ -227,26 +204,39 @@ def many_points():
     return np.concatenate([usual, bits[np.isfinite(bits) & (np.abs(bits) >= np.finfo(np.float32).tiny)]])
 
 
-def finite_halves(dtype):
+def halves(dtype):
+    """All 16-bit numbers: first the finite ones, then the infinities and a NaN."""
     every = np.arange(2**16, dtype=np.uint16).view(dtype)
-    return every[np.isfinite(every.astype(np.float32))]
+    return np.concatenate([every[np.isfinite(every.astype(np.float32))], np.array(SPECIAL, dtype)])
 
 
+def extremes():
+    """Zeros, the smallest and the largest numbers of float32."""
+    tiny, largest = np.finfo(np.float32).tiny, np.finfo(np.float32).max
+    x = np.array([0, tiny, tiny / 8, 1e-45, 1e-30, 1e7, 7e12, 1.8e19, 1e38, 3e38, largest], np.float32)
+    return np.concatenate([x, -x])
+
+
+SPECIAL = (np.inf, -np.inf, np.nan)
+EXTREMES = extremes()
 INPUTS = {
     "float64": few_points(np.float64),
-    "float32": np.concatenate([few_points(np.float32), many_points()]),
-    "bfloat16": finite_halves(jnp.bfloat16),
-    "float16": finite_halves(np.float16),
+    "float32": np.concatenate([few_points(np.float32), many_points(), EXTREMES, SPECIAL]).astype(np.float32),
+    "bfloat16": halves(jnp.bfloat16),
+    "float16": halves(np.float16),
 }
 
 
 @functools.cache
-def in_float64(name):
-    """f, f' and f'' at all inputs, by dtype. One program, for compiling takes longer than running it."""
-    with jax.enable_x64(True):
-        together = compiled(name)(np.concatenate([x.astype(np.float64) for x in INPUTS.values()]))
-    ends = np.cumsum([len(x) for x in INPUTS.values()])[:-1]
-    return dict(zip(INPUTS, zip(*(np.split(np.asarray(row), ends) for row in together), strict=True), strict=True))
+def computed(dtype):
+    """f, f' and f'' at the inputs of a dtype, by name."""
+    return evaluated.evaluate(INPUTS[dtype])
+
+
+@functools.cache
+def truth(dtype):
+    """The same in float64, which test_float64_is_accurate compares with mpmath."""
+    return evaluated.evaluate(INPUTS[dtype].astype(np.float64))
 
 
 def exact(name, x):
@@ -255,26 +245,25 @@ def exact(name, x):
         return list(zip(*(FORMULAS[name](mpf(float(value))) for value in x), strict=True))
 
 
-def ulps(name, got, truth):
-    """Errors in ULP, infinite where a value that can be represented is missing; 0 where flushing excuses it."""
+def ulps(name, got, off, size):
+    """Errors in ULP, infinite where a value that can be represented is missing; 0 where flushing excuses it.
+
+    `off` are the errors and `size` the absolute values of the truth, in float64.
+    """
     info = np.finfo(got.dtype)
     # xielu and 0.2 x take a difference of numbers that are flushed first: a few binades of grace.
     smallest_normal = 4 * float(info.tiny)
-    size = np.abs(np.array([float(true) for true in truth]))
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        off = np.array([float(mpf(float(value)) - true) for value, true in zip(got, truth, strict=True)])
         unit = np.spacing(np.maximum(size, FLOOR.get(name, 0)).astype(got.dtype)).astype(np.float64)
         flushed = np.where(np.abs(got) <= smallest_normal, 0, np.inf)
         errors = np.where(size < smallest_normal, flushed, np.abs(off) / unit)
     return np.where(size > float(info.max), 0, np.where(np.isfinite(got), errors, np.inf))
 
 
-def assert_close(name, x, rows, truths):
-    for order, (got, truth) in enumerate(zip(rows, truths, strict=True)):
-        errors = ulps(name, np.asarray(got), truth)
-        worst = errors.argmax()
-        limit = WIDER.get((name, order), LIMIT)
-        assert errors[worst] <= limit, f"{ORDERS[order]} is {errors[worst]:.1f} ULP off at {x[worst]!r}"
+def assert_close(name, order, x, errors):
+    worst = errors.argmax()
+    limit = WIDER.get((name, order), LIMIT)
+    assert errors[worst] <= limit, f"{ORDERS[order]} is {errors[worst]:.1f} ULP off at {x[worst]!r}"
 
 
 def test_every_entry_has_a_formula_here():
@@ -284,33 +273,19 @@ def test_every_entry_has_a_formula_here():
 @pytest.mark.parametrize("name", FORMULAS)
 def test_float64_is_accurate(name):
     x = INPUTS["float64"]
-    assert_close(name, x, in_float64(name)["float64"], exact(name, x))
-
-
-@functools.cache
-def in_float32(name):
-    return tuple(np.asarray(row) for row in compiled(name)(INPUTS["float32"]))
+    for order, (got, true) in enumerate(zip(computed("float64")[name], exact(name, x), strict=True)):
+        off = np.array([float(mpf(float(a)) - b) for a, b in zip(got, true, strict=True)])
+        assert_close(name, order, x, ulps(name, got, off, np.abs(np.array([float(b) for b in true]))))
 
 
 @pytest.mark.parametrize("name", FORMULAS)
 def test_float32_is_accurate(name):
-    count = len(few_points(np.float32))
-    x = INPUTS["float32"][:count]
-    assert_close(name, x, [row[:count] for row in in_float32(name)], exact(name, x))
-
-
-@pytest.mark.parametrize("name", FORMULAS)
-def test_float32_is_accurate_at_many_points(name):
-    x = INPUTS["float32"]
-    for order, (got, truth) in enumerate(zip(in_float32(name), in_float64(name)["float32"], strict=True)):
-        size = np.maximum(np.abs(truth), FLOOR.get(name, 0))
+    x = INPUTS["float32"][: -len(EXTREMES) - len(SPECIAL)]
+    for order, (got, true) in enumerate(zip(computed("float32")[name], truth("float32")[name], strict=True)):
+        got, true = got[: len(x)], true[: len(x)]
         with np.errstate(over="ignore", invalid="ignore"):
-            errors = np.abs(got.astype(np.float64) - truth) / np.ldexp(1.0, np.frexp(size)[1] - 24)
-        counted = (np.abs(truth) >= 4.8e-38) & (np.abs(truth) < 3.4e38)
-        errors = np.where(counted, np.where(np.isfinite(got), errors, np.inf), 0)
-        worst = errors.argmax()
-        limit = WIDER.get((name, order), LIMIT)
-        assert errors[worst] <= limit, f"{ORDERS[order]} is {errors[worst]:.1f} ULP off at {x[worst]!r}"
+            off = got.astype(np.float64) - true
+        assert_close(name, order, x, ulps(name, got, off, np.abs(true)))
 
 
 def order_of(values):
@@ -327,38 +302,29 @@ ENDS = {"bfloat16": (1.2e-38, 3.38e38, 4.7e-38), "float16": (0.0, 65_504.0, 0.0)
 @pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_all_numbers_of_16_bits_are_within_one_ulp(name, dtype):
-    x = INPUTS[dtype]
+    x = INPUTS[dtype][: -len(SPECIAL)]
     assert len(x) == {"bfloat16": 65_280, "float16": 63_488}[dtype]
     smallest, largest, smallest_input = ENDS[dtype]
-    rows = compiled(name)(x)
-    for order, (got, truth) in enumerate(zip(rows, in_float64(name)[dtype], strict=True)):
-        got = np.asarray(got)
+    for order, (got, true) in enumerate(zip(computed(dtype)[name], truth(dtype)[name], strict=True)):
+        got, true = got[: len(x)], true[: len(x)]
         assert got.dtype == x.dtype
         with np.errstate(over="ignore"):
-            error = np.abs(order_of(got) - order_of(truth.astype(got.dtype)))
-        representable = np.abs(truth) <= largest
+            error = np.abs(order_of(got) - order_of(true.astype(got.dtype)))
+        representable = np.abs(true) <= largest
         assert np.all(np.isfinite(got[representable])), ORDERS[order]
-        counted = representable & (np.abs(truth) >= smallest) & (np.abs(x.astype(np.float64)) >= smallest_input)
+        counted = representable & (np.abs(true) >= smallest) & (np.abs(x.astype(np.float64)) >= smallest_input)
         wrong = x[counted & (error > 1)]
         assert len(wrong) == 0, f"{ORDERS[order]} at {wrong[:5]}"
 
 
-def special_points():
-    """Extremes, filled up to the length that is compiled anyway."""
-    tiny, largest = np.finfo(np.float32).tiny, np.finfo(np.float32).max
-    x = np.array([0, tiny, tiny / 8, 1e-45, 1e-30, 1e7, 7e12, 1.8e19, 1e38, 3e38, largest], np.float32)
-    x = np.concatenate([x, -x, [np.inf, -np.inf, np.nan]]).astype(np.float32)
-    return x, np.resize(x, len(INPUTS["float32"]))
-
-
 @pytest.mark.parametrize("name", FORMULAS)
 def test_extreme_inputs_have_finite_answers_where_the_truth_has_infinities_limits_and_nan_stays(name):
-    x, filled = special_points()
-    rows = [np.asarray(row)[: len(x)] for row in compiled(name)(filled)]
-    for got, truth, order in zip(rows, exact(name, x[:-3]), ORDERS, strict=True):
-        for value, true, place in zip(got[:-3], truth, x[:-3], strict=True):
-            assert abs(true) > np.finfo(np.float32).max or np.isfinite(value), f"{order} at {place}"
-    right, left, nan = rows[0][-3:]
+    ends = slice(-len(EXTREMES) - len(SPECIAL), -len(SPECIAL))
+    rows = computed("float32")[name]
+    for row, true, order in zip(rows, exact(name, EXTREMES), ORDERS, strict=True):
+        for value, exactly, place in zip(row[ends], true, EXTREMES, strict=True):
+            assert abs(exactly) > np.finfo(np.float32).max or np.isfinite(value), f"{order} at {place}"
+    right, left, nan = rows[0][-len(SPECIAL) :]
     with mpmath.workdps(60):
         for got, side in ((right, mpf(10) ** 6), (left, -(mpf(10) ** 6))):
             near = float(FORMULAS[name](side)[0])
@@ -367,11 +333,10 @@ def test_extreme_inputs_have_finite_answers_where_the_truth_has_infinities_limit
     assert np.isnan(nan)
 
 
-@pytest.mark.parametrize("name", FORMULAS)
-@pytest.mark.parametrize("dtype", [jnp.bfloat16, pytest.param(jnp.float16, marks=pytest.mark.slow)])
-def test_infinities_and_nan_of_16_bits(name, dtype):
-    special = np.array([np.inf, -np.inf, np.nan])
-    x = np.resize(special, len(INPUTS[np.dtype(dtype).name])).astype(dtype)
-    half = np.asarray(compiled(name)(x)[0])[:3].astype(np.float32)
-    single = np.asarray(compiled(name)(np.resize(special, len(INPUTS["float32"])).astype(np.float32))[0])[:3]
-    np.testing.assert_array_equal(half, single.astype(dtype).astype(np.float32))
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
+def test_infinities_and_nan_of_16_bits(dtype):
+    for name in FORMULAS:
+        half, single = (computed(kind)[name][0][-len(SPECIAL) :] for kind in (dtype, "float32"))
+        np.testing.assert_array_equal(
+            half.astype(np.float32), single.astype(half.dtype).astype(np.float32), err_msg=name
+        )

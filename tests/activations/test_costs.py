@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from actlab.activations.costs import static_cost
+from actlab.activations.properties import static_cost
 
 
 def test_counts_are_per_element():

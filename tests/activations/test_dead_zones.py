@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from actlab import activations
-from actlab.activations.dead_zones import DeadZone
+from actlab.activations.proofs.dead_zones import DeadZone
 
 
 def test_the_dead_zone_of_jaxs_gelu():

@@ -10,9 +10,9 @@ import scipy.special
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from actlab.activations import atoms, enclosed_atoms, expressions
-from actlab.activations.enclosed_atoms import INTERVALS
-from actlab.activations.intervals import Interval, at, enclose
+from actlab.activations import polynomial, swish
+from actlab.activations.proofs import intervals, jets
+from actlab.activations.proofs.intervals import INTERVALS, Interval, at, enclose
 from actlab.errors import UserError
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -84,7 +84,7 @@ def test_division_by_an_interval_around_0_knows_nothing():
 
 @given(st.fractions())
 @example(Fraction(1, 10))
-@example(expressions.QUICK_GELU_BETA)
+@example(swish.QUICK_GELU_BETA)
 def test_constants_are_enclosed(value):
     x = enclose(value)
     assert contains(x, value) and x.high - x.low <= 2 * np.spacing(float(abs(value)))
@@ -93,11 +93,11 @@ def test_constants_are_enclosed(value):
 @pytest.mark.parametrize(
     ("given", "true"),
     [
-        (expressions.TWO_SQRT_2_OVER_PI, lambda: 2 * mpmath.sqrt(2 / mpmath.pi)),
-        (expressions.INVERSE_SQRT_15, lambda: 1 / mpmath.sqrt(15)),
-        (expressions.INVERSE_SQRT_3, lambda: 1 / mpmath.sqrt(3)),
-        (atoms.ONE_OVER_SQRT_2_PI, lambda: 1 / mpmath.sqrt(2 * mpmath.pi)),
-        (enclosed_atoms._INVERSE_SQRT_2, lambda: 1 / mpmath.sqrt(2)),
+        (swish.LINEAR, lambda: 2 * mpmath.sqrt(2 / mpmath.pi)),
+        (polynomial.INVERSE_SQRT_15, lambda: 1 / mpmath.sqrt(15)),
+        (polynomial.INVERSE_SQRT_3, lambda: 1 / mpmath.sqrt(3)),
+        (jets.ONE_OVER_SQRT_2_PI, lambda: 1 / mpmath.sqrt(2 * mpmath.pi)),
+        (intervals._INVERSE_SQRT_2, lambda: 1 / mpmath.sqrt(2)),
     ],
 )
 def test_irrational_constants_are_given_to_forty_digits(given, true):
@@ -113,7 +113,7 @@ ATOMS = {
     ),
     "gelu_tanh's": (
         lambda x, k: x**k / mpmath.exp(2 * mpmath.sqrt(2 / mpmath.pi) * (x + mpmath.mpf("0.044715") * x**3)),
-        lambda x, k: INTERVALS.decays(x, expressions.CUBIC_RATES, [k])[k],
+        lambda x, k: INTERVALS.decays(x, swish.CUBIC_RATES, [k])[k],
     ),
     "Phi(-x)": (lambda x, k: x**k * mpmath.ncdf(-x), lambda x, k: INTERVALS.normal_tails(x, [k])[k]),
     "log1p": (lambda x, k: mpmath.log1p(x), lambda x, k: INTERVALS.log1p(x)),
@@ -164,7 +164,7 @@ def test_the_libraries_are_as_accurate_as_the_enclosures_trust():
     x = np.concatenate([10 ** random.uniform(-10, 2.8, 500), random.uniform(0, 30, 500)])
     with mpmath.workdps(30):
         points = [mpmath.mpf(float(v)) for v in x]
-        assert ulps(np.exp(-x), [mpmath.exp(-v) for v in points]) < enclosed_atoms.EXP_ULP / 2
-        assert ulps(np.log1p(x), [mpmath.log1p(v) for v in points]) < enclosed_atoms.EXP_ULP / 2
+        assert ulps(np.exp(-x), [mpmath.exp(-v) for v in points]) < intervals.EXP_ULP / 2
+        assert ulps(np.log1p(x), [mpmath.log1p(v) for v in points]) < intervals.EXP_ULP / 2
         scaled = [mpmath.exp(v * v) * mpmath.erfc(v) for v in points]
-        assert ulps(scipy.special.erfcx(x), scaled) < enclosed_atoms.ERFCX_ULP / 4
+        assert ulps(scipy.special.erfcx(x), scaled) < intervals.ERFCX_ULP / 4

@@ -5,24 +5,22 @@ import functools
 import itertools
 import pathlib
 
+import commands
 import jax
 import numpy as np
 import pytest
-from absl import flags
-from absl.testing import flagsaver
 
 from actlab import activations as catalogue
-from actlab.bench import __main__ as bench
 from actlab.bench import activations, timing
+from actlab.cli import bench
 from actlab.errors import UserError
 
 TINY = activations.Size(16, 24)
-NAMES = ("relu", "swish", "swiglu", "gelu_tanh_jax")
+NAMES = ("relu", "swiglu", "gelu_tanh_jax")
 
 
 def run(*arguments):
-    with flagsaver.flagsaver():
-        bench.main(flags.FLAGS(["bench", *arguments])[1:])
+    return commands.run(bench.main, *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -49,23 +47,25 @@ def test_counts_are_per_hidden_element_and_gated_ones_are_two_thirds_as_wide(row
     gated, gate = found["feed_forward", "forward", "swiglu"], found["alone", "forward", "swiglu"]
     assert gated["hidden_width"] == 16 and gate["hidden_width"] == 24
     assert gated["flops_per_element"] == 36 + gate["flops_per_element"]
-    for name in ("swish", "swiglu"):
-        forward, both = found["alone", "forward", name], found["alone", "forward_backward", name]
-        assert both["flops_per_element"] > forward["flops_per_element"] > 1
+    both = found["alone", "forward_backward", "swiglu"]
+    assert both["flops_per_element"] > gate["flops_per_element"] > 1
     # Ours have an exponential of their own; jax.nn's form calls the library's.
     assert found["alone", "forward", "gelu_tanh_jax"]["transcendentals_per_element"] >= 1
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["swish", "swiglu"])
 @pytest.mark.parametrize("setting", activations.SETTINGS)
 def test_the_measured_function_is_the_activation_with_all_its_gradients(setting, name):
     case = activations.Case(TINY, "float32", setting, "forward_backward")
     fn, inputs, _ = (activations._alone if setting == "alone" else activations._feed_forward)(case, catalogue.get(name))
     both, (cotangent, *_) = activations._with_gradients(fn, inputs)
-    out, gradients = both(cotangent, *inputs)
-    np.testing.assert_array_equal(out, fn(*inputs))
-    expected = jax.grad(lambda inputs: (cotangent * fn(*inputs)).sum())(inputs)
-    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), gradients, expected)
+    by_hand = jax.grad(lambda inputs, cotangent: (cotangent * fn(*inputs)).sum())
+    (out, gradients), alone, expected = jax.jit(
+        lambda inputs, cotangent: (both(cotangent, *inputs), fn(*inputs), by_hand(inputs, cotangent))
+    )(inputs, cotangent)
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6)
+    close(out, alone)
+    jax.tree.map(close, gradients, expected)
     assert all(np.any(leaf) for leaf in jax.tree.leaves(gradients))
 
 
@@ -105,21 +105,20 @@ def test_a_short_call_is_repeated_and_a_long_one_is_not(monkeypatch):
         assert run() == seconds and len(calls) == expected
 
 
-def test_the_command_prints_a_table_and_writes_the_rows(tmp_path, capsys):
+def test_the_command_prints_a_table_and_writes_the_rows(tmp_path):
     path = tmp_path / "cost.csv"
-    run(
+    out = run(
         "activations",
-        "--activations=relu,celu(alpha=2)",
+        "--activations=celu(alpha=2)",
         "--sizes=8x8",
-        "--dtypes=float32,bfloat16",
+        "--dtypes=bfloat16",
         "--repetitions=2",
         f"--out={path}",
     )
     with path.open() as file:
         written = list(csv.DictReader(file))
-    assert len(written) == 16 and {row["activation"] for row in written} == {"relu", "celu(alpha=2.0)"}
+    assert len(written) == 4 and {row["activation"] for row in written} == {"celu(alpha=2.0)"}
     assert all(value for row in written for value in row.values())
-    out = capsys.readouterr().out
     assert "celu(alpha=2.0)" in out and "bfloat16, 8x8" in out and max(map(len, out.splitlines())) <= 120
 
 
@@ -129,8 +128,8 @@ def test_a_benchmark_that_is_stopped_keeps_the_rows_it_has(tmp_path, monkeypatch
         raise KeyboardInterrupt
 
     monkeypatch.setattr(activations, "measure", measure)
-    with pytest.raises(KeyboardInterrupt):
-        run("activations", "--activations=relu", "--sizes=8x8", "--dtypes=float32", f"--out={tmp_path / 'cost.csv'}")
+    words = ["--activations=relu", "--sizes=8x8", "--dtypes=float32", f"--out={tmp_path / 'cost.csv'}"]
+    assert commands.call(bench.main, "activations", *words)[0] == 130
     assert (tmp_path / "cost.csv").read_text() == "activation,ratio\nrelu,1.0\n"
 
 
@@ -147,20 +146,20 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "is no benchmark"),
-        (["speed"], "'speed' is no benchmark"),
-        (["activations", "training"], "is no benchmark"),
-        (["activations", "--activations=relu,gleu"], r"--activations='gleu' is no activation: did you mean 'gelu'"),
+        ([], "unknown benchmark"),
+        (["speed"], "unknown benchmark 'speed'"),
+        (["activations", "training"], "unexpected argument 'training'"),
+        (["activations", "--activations=relu,gleu"], r"gleu.* did you mean 'gelu'"),
         (["activations", "--activations=gelu_scale(s=-1)"], r"--activations='gelu_scale\(s=-1\)'.* out of range"),
-        (["activations", "--activations="], "malformed"),
-        (["activations", "--dtypes=bfloat61"], "--dtypes=bfloat61 is not known: did you mean 'bfloat16'"),
-        (["activations", "--dtypes="], "--dtypes= is not known"),
-        (["activations", "--sizes=2048"], "--sizes=2048 is no size: write TOKENSxWIDTH"),
+        (["activations", "--activations="], "unknown activation --activations=''"),
+        (["activations", "--dtypes=bfloat61"], "--dtypes=bfloat61: did you mean 'bfloat16'"),
+        (["activations", "--dtypes="], "unknown --dtypes="),
+        (["activations", "--sizes=2048"], "--sizes=2048 is not a size: write TOKENSxWIDTH"),
         (["activations", "--sizes=8x6"], "multiple of 4"),
         (["activations", "--repetitions=1"], "--repetitions=1 is too few: give 2 or more"),
         (["training", "--repetitions=0"], "--repetitions=0 is too few: give 1 or more"),
-        (["activations", "--shapes=1.3M"], "--shapes belongs to training"),
-        (["training", "--dtypes=float32"], "--dtypes belongs to activations"),
+        (["activations", "--shapes=1.3M"], "--shapes=1.3M belongs to bench training"),
+        (["training", "--dtypes=float32"], "--dtypes=float32 belongs to bench activations"),
         (["training", "--shapes=1.33M"], "did you mean '1.3M'"),
         (["activations", "--out=nowhere/cost.csv"], "--out=nowhere/cost.csv is in a folder that does not exist"),
         (["activations", "--out=."], "--out=. is a folder: name a file in it"),

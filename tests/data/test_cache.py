@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import actlab.data
-from actlab.data import cache, datasets, folders, tokenizers
+from actlab.data import cache, datasets, preparing, tokenizers
+from actlab.data.grammar import stories
+from actlab.data.sets import story_grammar
 from actlab.errors import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +36,7 @@ def test_the_stream_is_a_mark_then_documents_with_marks(opened):
     assert split.starts.tolist() == [1, *np.cumsum([len(text) + 1 for text in kept]) + 1]
     assert (split.n_documents, split.n_bytes) == (3, sum(map(len, kept)))
     assert split.starts[-1] == len(split.tokens)
-    assert opened.validation_nats is None and opened.entropy_nats is None
+    assert opened.validation_nats is None and opened.meta.entropy_nats is None
     for d in range(split.n_documents):
         document = split.tokens[split.starts[d] : split.starts[d + 1] - 1]
         assert opened.tokenizer.decode(document) == kept[d].decode()
@@ -83,16 +85,15 @@ def test_the_fingerprint_follows_text_and_tokenizer(tmp_path, write_texts):
 
 
 @pytest.mark.parametrize("name", ["train.tokens", "validation.tokens", "train_starts.npy", "meta.json"])
-@pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
-def test_damage_is_noticed_and_named(opened, tmp_path, name, damage):
+def test_damage_is_noticed_and_named(opened, tmp_path, name):
     path = opened.folder / name
-    content = bytearray(path.read_bytes())
-    content[-5] ^= 1
-    path.write_bytes({"flip": bytes(content), "cut": path.read_bytes()[:-2], "remove": b""}[damage])
-    if damage == "remove":
-        path.unlink()
-    with pytest.raises(UserError, match=f"{name} is damaged .*: remove the folder {opened.folder} and run"):
-        actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False)
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[-5] ^= 1
+    for damaged in (flipped, whole[:-2], None):
+        path.write_bytes(damaged) if damaged else path.unlink()
+        with pytest.raises(UserError, match=f"{name} is damaged .*: remove the folder {opened.folder} and run"):
+            actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False)
 
 
 def test_large_caches_are_checked_by_size(opened, tmp_path, monkeypatch):
@@ -106,13 +107,13 @@ def test_large_caches_are_checked_by_size(opened, tmp_path, monkeypatch):
         actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False)
 
 
-@pytest.mark.parametrize("field", ["source_hash", "tokenizer_hash", "fingerprint"])
-def test_an_altered_record_is_noticed(opened, tmp_path, field):
+def test_an_altered_record_is_noticed(opened, tmp_path):
     path = opened.folder / "meta.json"
     record = json.loads(path.read_text())
-    path.write_text(json.dumps(record | {field: "0" * 64}))
-    with pytest.raises(UserError, match="meta.json is damaged"):
-        actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False)
+    for field in ("source_hash", "tokenizer_hash", "fingerprint"):
+        path.write_text(json.dumps(record | {field: "0" * 64}))
+        with pytest.raises(UserError, match="meta.json is damaged"):
+            actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False)
 
 
 def test_an_altered_stored_tokenizer_is_noticed(tmp_path, texts):
@@ -122,6 +123,15 @@ def test_an_altered_stored_tokenizer_is_noticed(tmp_path, texts):
     path.write_text(path.read_text().replace('"a": 64', '"a": 65').replace('"b": 65', '"b": 64'))
     with pytest.raises(UserError, match="damaged"):
         _ = actlab.data.open_tokens("mine", tmp_path, "bpe:257", progress=False).tokenizer
+
+
+def test_text_shorter_than_a_window_is_refused_before_its_tokens_are_written(tmp_path, texts):
+    actlab.data.prepare("mine", tmp_path, source=texts, progress=False)
+    n_bytes = sum(len(text.encode()) + 1 for text in TRAIN if text) + 1
+    with pytest.raises(UserError, match=f"data.name='mine' .* {n_bytes} tokens.*model.context={n_bytes}"):
+        actlab.data.open_tokens("mine", tmp_path, "bytes", context=n_bytes, progress=False)
+    assert not (tmp_path / "mine" / "tokens").exists()
+    assert actlab.data.open_tokens("mine", tmp_path, "bytes", context=n_bytes - 1, progress=False)
 
 
 def test_new_text_makes_new_tokens(opened, tmp_path, write_texts):
@@ -151,30 +161,22 @@ def test_a_changed_vocabulary_folder_makes_new_tokens(tmp_path, texts):
     assert len(set(fingerprints)) == 2
 
 
-def test_the_grammar_cache_carries_its_nats(tmp_path, toy_grammar):
-    opened = actlab.data.open_tokens("story_grammar", tmp_path, "bytes", n_stories=20, progress=False)
-    assert opened.validation_nats is not None
-    assert opened.validation_nats.dtype == np.float64
-    lengths = np.diff(opened.validation.starts) - 1
-    np.testing.assert_allclose(opened.validation_nats, np.log(3) + lengths * np.log(4), rtol=1e-15)
-    assert opened.entropy_nats == toy_grammar.entropy_nats()
-
-
 def test_a_folder_is_whole_or_absent(tmp_path):
     target = tmp_path / "x"
-    with folders.fresh(target) as draft:
+    with preparing.fresh(target) as draft:
         (draft / "old").write_text("")
         assert not target.exists()
-    with pytest.raises(RuntimeError), folders.fresh(target) as draft:
+    with pytest.raises(RuntimeError), preparing.fresh(target) as draft:
         (draft / "new").write_text("")
         raise RuntimeError
     assert [path.name for path in target.iterdir()] == ["old"]
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
-def test_the_built_in_grammar_is_there_at_first_use(tmp_path, monkeypatch):
-    monkeypatch.setattr("actlab.data.sources.N_VALIDATION_STORIES", 200)
-    opened = actlab.data.open_tokens("auto", tmp_path, "bytes", n_stories=100, progress=False)
-    assert (opened.name, opened.train.n_documents, opened.validation.n_documents) == ("story_grammar", 100, 200)
-    assert opened.validation_nats is not None and opened.entropy_nats is not None
-    assert opened.validation_nats.mean() == pytest.approx(opened.entropy_nats, rel=0.05)
+def test_the_grammar_is_there_at_first_use_with_its_nats(tmp_path, few_stories):
+    opened = actlab.data.open_tokens("auto", tmp_path, "bytes", n_stories=20, progress=False)
+    assert (opened.name, opened.train.n_documents, opened.validation.n_documents) == ("story_grammar", 20, few_stories)
+    drawn = stories.stories(story_grammar.CORPUS_SEED, "validation", few_stories)
+    assert opened.validation_nats is not None and opened.validation_nats.dtype == np.float64
+    assert opened.validation_nats.tolist() == [story.nats for story in drawn]
+    assert opened.meta.entropy_nats == stories.entropy_nats()

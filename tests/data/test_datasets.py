@@ -1,5 +1,7 @@
+import dataclasses
 import http.server
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -7,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from actlab.data import datasets, download, sources, text_files
+import actlab.data
+from actlab.data import datasets, preparing, sets, sources
+from actlab.data.grammar import stories
+from actlab.data.preparing import PublicFile
+from actlab.data.sets import story_grammar, tiny_stories
+from actlab.data.sources import Definition, find_texts
 from actlab.errors import UserError
 
 
@@ -16,7 +23,7 @@ def all_texts(dataset: datasets.Dataset, split: str) -> list[str]:
 
 
 def read(path: Path) -> list[str]:
-    return list(text_files.documents([path]))
+    return list(sources.documents([path]))
 
 
 def test_documents_are_what_stands_between_separator_lines(tmp_path):
@@ -63,21 +70,21 @@ def test_files_without_a_pair_are_split_by_document(tmp_path):
 def test_few_documents_still_fill_both_splits(tmp_path, n):
     for i in range(n):
         (tmp_path / f"{i}.txt").write_text(f"book {i}")
-    splits = text_files.find(tmp_path).splits()
+    splits = find_texts(tmp_path).splits()
     train, validation = (set(splits[split]()) for split in sources.SPLITS)
     assert train and validation and not train & validation and len(train | validation) == n
 
 
 def test_the_train_split_is_never_empty(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_files, "VALIDATION_FRACTION", 1.0)
+    monkeypatch.setattr(sources, "VALIDATION_FRACTION", 1.0)
     (tmp_path / "x.txt").write_text("\n<|endoftext|>\n".join("abcd"))
-    splits = text_files.find(tmp_path).splits()
+    splits = find_texts(tmp_path).splits()
     assert [len(list(splits[split]())) for split in sources.SPLITS] == [1, 3]
 
 
 def test_the_only_document_gives_its_last_tenth(tmp_path):
     (tmp_path / "play.txt").write_text("\n\n".join(f"Speech {i}." for i in range(100)))
-    splits = text_files.find(tmp_path).splits()
+    splits = find_texts(tmp_path).splits()
     (train,), (validation,) = splits["train"](), splits["validation"]()
     assert f"{train}\n\n{validation}" == (tmp_path / "play.txt").read_text()
     assert 0.05 < len(validation) / len(train) < 0.15
@@ -136,14 +143,14 @@ def test_other_text_under_the_same_name_is_refused(tmp_path, write_texts):
 
 def test_text_that_changes_while_it_is_read_leaves_nothing(tmp_path, write_texts, monkeypatch):
     folder = write_texts(["a"], ["b"])
-    opened = sources.open_source
+    opened = Definition.open
 
     def then_change(*args, **kwargs):
         source = opened(*args, **kwargs)
         (folder / "train.txt").write_text("changed")
         return source
 
-    monkeypatch.setattr(sources, "open_source", then_change)
+    monkeypatch.setattr(Definition, "open", then_change)
     with pytest.raises(UserError, match="changed while it was read"):
         datasets.prepare("mine", tmp_path / "data", folder, show=False)
     assert not any((tmp_path / "data" / "mine").iterdir())
@@ -159,20 +166,46 @@ def test_damaged_records_are_noticed(tmp_path, write_texts):
         all_texts(dataset, "train")
 
 
-def test_the_grammar_keeps_each_storys_exact_probability(tmp_path, toy_grammar):
-    dataset, _ = datasets.prepare("story_grammar", tmp_path, n_stories=50, show=False)
-    stories = list(toy_grammar.stories(sources.CORPUS_SEED, "validation", 2000))
-    assert all_texts(dataset, "validation") == [story.text for story in stories]
-    assert dataset.nats("validation") == [story.nats for story in stories]
-    assert dataset.entropy_nats == toy_grammar.entropy_nats()
-
-
-def test_grammars_of_two_sizes_lie_side_by_side(tmp_path, toy_grammar):
-    for n in (30, 50):
-        datasets.prepare("story_grammar", tmp_path, n_stories=n, show=False)
-    assert {dataset.n_documents["train"] for dataset in datasets.prepared(tmp_path)} == {30, 50}
+def test_the_grammar_keeps_each_storys_exact_probability(tmp_path, few_stories):
+    dataset, _ = datasets.prepare("story_grammar", tmp_path, n_stories=30, show=False)
+    drawn = list(stories.stories(story_grammar.CORPUS_SEED, "validation", few_stories))
+    assert all_texts(dataset, "validation") == [story.text for story in drawn]
+    assert dataset.nats("validation") == [story.nats for story in drawn]
+    assert dataset.entropy_nats == stories.entropy_nats()
+    datasets.prepare("story_grammar", tmp_path, n_stories=20, show=False)
+    assert [one.n_documents["train"] for one in datasets.prepared(tmp_path)] == [20, 30], "side by side"
     with pytest.raises(UserError, match="n_stories=0"):
         datasets.prepare("story_grammar", tmp_path, n_stories=0, show=False)
+
+
+COUNTING = """
+from actlab.data.sources import Definition, Source
+
+class Counting(Definition):
+    built_in = True
+    tasks = {"parity": ("even", "odd")}
+
+    def hash(self, given):
+        return "of numbers"
+
+    def open(self, directory, given, *, show):
+        examples = lambda split: ({"text": f"{split} {i}", "label": i % 2} for i in range(5))
+        shards = {"train": [5], "validation": [5]}
+        return Source(self.hash(given), "none", "numbers", shards, examples, labelled=True)
+
+DEFINITION = Counting
+"""
+
+
+def test_a_known_dataset_with_labels_is_one_module(tmp_path, monkeypatch):
+    (tmp_path / "counting.py").write_text(COUNTING)
+    monkeypatch.setattr(sets, "__path__", [*sets.__path__, str(tmp_path)])
+    tokens = actlab.data.open_tokens("counting", tmp_path / "data", "bytes", progress=False)
+    assert actlab.data.resolve_name("auto", tmp_path / "data", "parity") == "counting"
+    labelled = actlab.data.open_tokens("auto", tmp_path / "data", "bytes", task="parity", progress=False)
+    monkeypatch.delitem(sys.modules, "actlab.data.sets.counting")
+    assert tokens.name == labelled.name == "counting" and tokens.train.n_documents == 5
+    assert labelled.labels is not None and labelled.labels.validation.tolist() == [0, 1, 0, 1, 0]
 
 
 STORIES = {"train": b"one\n<|endoftext|>\ntwo\n<|endoftext|>\n", "valid": b"three\n<|endoftext|>\n"}
@@ -180,7 +213,7 @@ STORIES = {"train": b"one\n<|endoftext|>\ntwo\n<|endoftext|>\n", "valid": b"thre
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A small hub on this machine that holds a TinyStories of three stories."""
+    """A server on this machine that has a TinyStories of three stories."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -195,44 +228,43 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(download, "HUB", f"http://127.0.0.1:{server.server_port}")
+    url = f"http://127.0.0.1:{server.server_port}/stories"
+    small = PublicFile(f"{url}-valid.txt", len(STORIES["valid"]), "MIT")
+    files = {"train.txt": PublicFile(f"{url}-train.txt", 2_230_000_000, "MIT", exact=False), "valid.txt": small}
+    monkeypatch.setattr(tiny_stories, "FILES", files)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     yield
     server.shutdown()
     server.server_close()
 
 
-def small_files(monkeypatch: pytest.MonkeyPatch, valid_size: int) -> None:
-    train, valid = sources.TINY_STORIES_FILES.values()
-    small = download.PublicFile(valid.address, valid_size, valid.licence, exact=True)
-    monkeypatch.setattr(sources, "TINY_STORIES_FILES", {"train.txt": train, "valid.txt": small})
-
-
 def test_a_download_is_announced_and_its_sums_are_kept(tmp_path, hub, monkeypatch, capsys):
-    small_files(monkeypatch, len(STORIES["valid"]))
     dataset, _ = datasets.prepare("tiny_stories", tmp_path)
     assert all_texts(dataset, "train") == ["one", "two"]
     said = capsys.readouterr().err
-    assert "TinyStoriesV2-GPT4-train.txt (2,230.0 MB, licence CDLA-Sharing-1.0)" in said
-    assert sources.REVISION in said
+    assert "stories-train.txt (2,230.0 MB, licence MIT)" in said
     kept = tmp_path / "downloads" / "tiny_stories"
     assert {path.name for path in kept.iterdir()} == {"train.txt", "valid.txt", "SHA256SUMS"}
     (kept / "train.txt").write_bytes(b"another")
     monkeypatch.setattr(datasets, "find", lambda *args, **kwargs: None)
-    with pytest.raises(UserError, match="changed since it was downloaded"):
+    with pytest.raises(UserError, match="train.txt changed"):
         datasets.prepare("tiny_stories", tmp_path, show=False)
 
 
-def test_a_download_of_the_wrong_size_is_not_kept(tmp_path, hub, monkeypatch):
-    small_files(monkeypatch, 7)
-    with pytest.raises(UserError, match="are expected"):
+@pytest.mark.parametrize("expected", [{"size": 7}, {"sha256": "0" * 64}])
+def test_a_download_of_the_wrong_size_or_hash_is_not_kept(tmp_path, hub, monkeypatch, expected):
+    wrong = dataclasses.replace(tiny_stories.FILES["valid.txt"], **expected)
+    monkeypatch.setitem(tiny_stories.FILES, "valid.txt", wrong)
+    with pytest.raises(UserError, match="not the expected"):
         datasets.prepare("tiny_stories", tmp_path, show=False)
     assert not (tmp_path / "downloads" / "tiny_stories" / "valid.txt").exists()
     assert datasets.prepared(tmp_path) == []
 
 
 @pytest.mark.parametrize("hang", [False, True])
-def test_without_a_network_tiny_stories_fails_within_5_s(tmp_path, monkeypatch, hang):
+def test_without_a_network_tiny_stories_fails_soon(tmp_path, monkeypatch, hang):
+    monkeypatch.setattr(preparing, "CONNECT_SECONDS", 0.2)
+
     def connect(*args, **kwargs):
         if hang:
             time.sleep(20)  # as a name server that never answers; no time-out reaches it

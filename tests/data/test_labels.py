@@ -1,11 +1,13 @@
 """Labels: those that the text of a story tells, checked before they are used, part of what identifies the data."""
 
+import derivations
 import numpy as np
 import pytest
 
 import actlab.data
 from actlab import config as config_lib
-from actlab.data import datasets, labels, sources, story_grammar
+from actlab.data import datasets, sets
+from actlab.data.sets import story_grammar
 from actlab.errors import UserError
 
 N = 60
@@ -15,7 +17,7 @@ N = 60
 def data(tmp_path_factory):
     """A data directory whose grammar has few validation stories."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sources, "N_VALIDATION_STORIES", N)
+        patch.setattr(story_grammar, "N_VALIDATION_STORIES", 12)
         yield tmp_path_factory.mktemp("data")
 
 
@@ -24,7 +26,8 @@ def tokens_of(data, task):
 
 
 def test_the_schema_knows_every_task_and_its_classes():
-    assert {name: len(task.classes) for name, task in labels.TASKS.items()} == config_lib.CLASSES
+    known = {task: len(classes) for one in sets.known() for task, classes in one.tasks.items()}
+    assert known == config_lib.CLASSES
 
 
 @pytest.mark.parametrize(("task", "fact"), [("wish", "granted"), ("ending", "happy")])
@@ -32,10 +35,10 @@ def test_labels_are_what_the_text_of_each_story_says(data, task, fact):
     found = tokens_of(data, task).labels
     dataset = datasets.find("story_grammar", data, n_stories=N)
     for split in ("train", "validation"):
-        texts = [text for some in dataset.texts(split) for text in some][:20]
-        expected = [getattr(story_grammar.parse(text), fact) for text in texts]
-        assert getattr(found, split)[:20].tolist() == expected
-    assert len(found.train) == len(found.validation) == N
+        texts = [text for some in dataset.texts(split) for text in some][:12]
+        expected = [getattr(derivations.parse(text), fact) for text in texts]
+        assert getattr(found, split)[:12].tolist() == expected
+    assert (len(found.train), len(found.validation)) == (N, 12)
     assert 0.4 < found.train.mean() < 0.85, "neither class is rare"
 
 

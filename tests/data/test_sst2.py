@@ -1,16 +1,12 @@
-"""SST-2 from GLUE's files, by TFDS or without it; what is wrong with a file is told by line."""
+"""SST-2 from GLUE's files or its archive; errors name the file and the line."""
 
 import itertools
-import re
 import zipfile
 
 import pytest
-import requests
-import tensorflow_datasets as tfds
-from tensorflow_datasets.core.download import download_manager
 
 import actlab.data
-from actlab.data import datasets, download, sst2
+from actlab.data import datasets, preparing
 from actlab.errors import UserError
 
 TRAIN = [("a fine film ", 1), ('dull , and "long', 0), ("hide new secretions", 0)]
@@ -66,52 +62,22 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_without_a_network_the_command_for_local_files_is_told(tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(download, "_reachable", lambda address: bool(asked.append(address)))
-    with pytest.raises(UserError, match=r"does not answer: run `python -m actlab.data prepare sst2 --from=DIR"):
-        actlab.data.prepare("sst2", tmp_path, progress=False)
-    assert asked == [sst2.HOST]
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        tfds.download.DownloadError("Failed to get the file. HTTP code: 503.\n"),
-        download_manager.NonMatchingChecksumError("the file has a wrong checksum:\n* expected"),
-        requests.ConnectionError("reset by peer"),
-        OSError("timed out"),
-        None,
-    ],
-)
-def test_a_download_that_breaks_off_is_told_with_the_command_for_local_files(tmp_path, monkeypatch, fault):
-    def download_(self, url):
-        if fault is not None:
-            raise fault
-        return write(tmp_path / "glue") / "train.tsv"  # no zip file
-
-    monkeypatch.setattr(tfds.download.DownloadManager, "download", download_)
-    monkeypatch.setattr(download, "_reachable", lambda address: True)
-    reason = "not a zip file" if fault is None else str(fault).splitlines()[0]
-    with pytest.raises(UserError) as caught:
+    monkeypatch.setattr(preparing, "_reachable", lambda url: False)
+    with pytest.raises(UserError, match=r"prepare sst2 --from=DIR"):
         actlab.data.prepare("sst2", tmp_path / "data", progress=False)
-    assert type(caught.value) is UserError and "\n" not in str(caught.value)
-    assert re.search(rf"SST-2\.zip broke off \(.*{reason}\): .* prepare sst2 --from=DIR", str(caught.value))
-    assert datasets.find("sst2", tmp_path / "data") is None
+    assert not (tmp_path / "data").exists()
 
 
-def test_tfds_gives_the_same_dataset_as_the_files(tmp_path, monkeypatch):
-    """GLUE's own builder of TFDS reads a zip file that was not fetched."""
+def test_the_archive_gives_the_same_dataset_as_its_files(tmp_path, monkeypatch):
     folder = write(tmp_path / "SST-2")
-    (folder / "test.tsv").write_text("index\tsentence\n0\tunknown\n")
-    archive = tmp_path / "SST-2.zip"
+    archive = tmp_path / "data" / "downloads" / "sst2" / "SST-2.zip"
+    archive.parent.mkdir(parents=True)
     with zipfile.ZipFile(archive, "w") as file:
         for path in folder.iterdir():
             file.write(path, f"SST-2/{path.name}")
-    manager = tfds.download.DownloadManager
-    monkeypatch.setattr(manager, "download", lambda self, url: archive)
-    monkeypatch.setattr(download, "_reachable", lambda address: True)
+    (archive.parent / "SHA256SUMS").write_text(f"{preparing.sha256(archive)}  SST-2.zip\n")
     actlab.data.prepare("sst2", tmp_path / "data", progress=False)
     actlab.data.prepare("sst2", tmp_path / "by_files", source=folder, progress=False)
-    ours, theirs = (datasets.find("sst2", tmp_path / name) for name in ("data", "by_files"))
-    assert texts(ours, "train") == texts(theirs, "train") and ours.labels("train") == theirs.labels("train")
-    assert ours.source_hash == theirs.source_hash
+    one, two = (datasets.find("sst2", tmp_path / name) for name in ("data", "by_files"))
+    assert one is not None and two is not None and one.source_hash == two.source_hash
+    assert texts(one, "train") == texts(two, "train") and one.labels("train") == two.labels("train") == [1, 0, 0]

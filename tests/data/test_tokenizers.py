@@ -1,3 +1,4 @@
+import dataclasses
 import hashlib
 import json
 import subprocess
@@ -79,8 +80,8 @@ def test_training_is_the_same_in_another_process():
         f"print(tokenizers.train({CORPUS!r}, 300).hash)"
     )  # fmt: skip
     command = [sys.executable, "-c", program]
-    hashes = {subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout for _ in range(2)}
-    assert hashes == {TRAINED.hash + "\n"}
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert found == TRAINED.hash + "\n"
 
 
 PARTS = ["word", " ", "\n", "\t", "it's", "9", "\u3000", ",", "\x1c", "  ", "\n\n"]
@@ -189,7 +190,7 @@ def test_vocabulary_files_that_cannot_be_read_are_refused(tmp_path, file, conten
 
 @pytest.mark.parametrize("name", ["bpe:", "bpe:256", "bpe:x", "bpe:-1", "bpe:1e3", "bpe", "byte", "", "wordpieces"])
 def test_names_that_are_no_tokenizer_are_refused(tmp_path, name):
-    with pytest.raises(UserError, match=f"data.tokenizer={name!r} (has no usable size|is not known)"):
+    with pytest.raises(UserError, match=f"data.tokenizer={name!r} has no usable size|Unknown data.tokenizer={name!r}"):
         tokenizers.make(name, tmp_path, CORPUS)
 
 
@@ -205,8 +206,9 @@ def test_gpt2_files_are_checked_by_their_sums(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="not GPT-2's file"):
         gpt2.prepare(tmp_path / "data", source, show=False)
     assert not (tmp_path / "data").exists()
-    sums = {name: hashlib.sha256(value).hexdigest() for name, value in content.items()}
-    monkeypatch.setattr(gpt2, "SHA256", sums)
+    for name, value in content.items():
+        ours = dataclasses.replace(gpt2.FILES[name], sha256=hashlib.sha256(value).hexdigest())
+        monkeypatch.setitem(gpt2.FILES, name, ours)
     (source / "merges.txt").write_bytes(content["merges.txt"].split(b"\n", 1)[1])
     assert gpt2.prepare(tmp_path / "data", source, show=False) is True
     assert gpt2.prepare(tmp_path / "data", source, show=False) is False

@@ -9,27 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import actlab.data
-from actlab.data import sources, story_grammar, tokenizers, wordpiece
+from actlab.data import tokenizers
+from actlab.data.grammar import stories
 from actlab.errors import UserError
 
-PIECES = [
-    "[PAD]",
-    "un",
-    "##aff",
-    "##able",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "cafe",
-    ",",
-    "!",
-    "[",
-    "]",
-    "mask",
-    "l",
-]
-OWN = wordpiece.make("wordpiece")
+PIECES = "[PAD] un ##aff ##able [UNK] [CLS] [SEP] [MASK] cafe , ! [ ] mask l".split()
+
+
+def made(name: str) -> tokenizers.WordPieceTokenizer:
+    tokenizer = tokenizers.make(name, Path(), ())
+    assert isinstance(tokenizer, tokenizers.WordPieceTokenizer)
+    return tokenizer
+
+
+OWN = made("wordpiece")
 
 
 @pytest.fixture
@@ -60,7 +53,7 @@ def test_text_is_cut_as_bert_cuts_it(vocabulary, text, pieces):
 
 
 def test_marks_have_the_ids_of_their_lines(vocabulary):
-    tokenizer = wordpiece.make(f"wordpiece:{vocabulary()}")
+    tokenizer = made(f"wordpiece:{vocabulary()}")
     assert tokenizer.specials == (5, 6, 0, 7, 4) and tokenizer.end_of_text == 6
     assert tokenizer.specials.ids() == (0, 4, 5, 6, 7)
     assert tokenizer.decode([5, 1, 2, 3, 9, 7, 6, 60_000]) == "[CLS] unaffable, [MASK] [SEP]"
@@ -73,9 +66,9 @@ def test_no_text_gives_a_mark(text):
 
 
 def test_the_projects_own_knows_every_word_of_the_grammar():
-    assert hashlib.sha256(wordpiece.OWN.read_bytes()).hexdigest() == wordpiece.OWN_SHA256
+    assert hashlib.sha256(tokenizers.OWN.read_bytes()).hexdigest() == tokenizers.OWN_SHA256
     assert OWN.vocab_size == 2048
-    texts = [story.text for story in story_grammar.stories(sources.CORPUS_SEED, "validation", 300)]
+    texts = [story.text for story in stories.stories(1, "train", 300)]
     ids = np.concatenate(OWN.encode_batch(texts))
     assert OWN.specials.unknown not in ids
     assert sum(len(text.encode()) for text in texts) / len(ids) > 3.9, "bytes per token"
@@ -85,7 +78,7 @@ def test_the_projects_own_knows_every_word_of_the_grammar():
 
 
 def test_saved_and_loaded_it_is_the_same(tmp_path, vocabulary):
-    for tokenizer in (OWN, wordpiece.make(f"wordpiece:{vocabulary().parent}")):
+    for tokenizer in (OWN, made(f"wordpiece:{vocabulary().parent}")):
         tokenizer.save(tmp_path / "saved")
         again = tokenizers.load(tmp_path / "saved")
         assert (again.name, again.hash, again.vocab_size) == (tokenizer.name, tokenizer.hash, tokenizer.vocab_size)
@@ -95,13 +88,13 @@ def test_saved_and_loaded_it_is_the_same(tmp_path, vocabulary):
 
 
 def test_line_ends_of_windows_and_a_missing_last_one_change_nothing(vocabulary):
-    plain = wordpiece.make(f"wordpiece:{vocabulary()}").hash
-    assert wordpiece.make(f"wordpiece:{vocabulary(end=chr(13) + chr(10))}").hash == plain
+    plain = made(f"wordpiece:{vocabulary()}").hash
+    assert made(f"wordpiece:{vocabulary(end=chr(13) + chr(10))}").hash == plain
     path = vocabulary()
     path.write_bytes(path.read_bytes().removesuffix(b"\n"))
-    assert wordpiece.make(f"wordpiece:{path}").hash == plain
+    assert made(f"wordpiece:{path}").hash == plain
     # Of some vocabularies a piece is a line separator of Unicode.
-    assert wordpiece.make(f"wordpiece:{vocabulary([*PIECES, chr(0x2028)])}").vocab_size == len(PIECES) + 1
+    assert made(f"wordpiece:{vocabulary([*PIECES, chr(0x2028)])}").vocab_size == len(PIECES) + 1
 
 
 @pytest.mark.parametrize(
@@ -114,13 +107,13 @@ def test_line_ends_of_windows_and_a_missing_last_one_change_nothing(vocabulary):
 )
 def test_a_file_that_is_no_vocabulary_is_refused(vocabulary, pieces, words):
     with pytest.raises(UserError, match=words):
-        wordpiece.make(f"wordpiece:{vocabulary(pieces)}")
+        made(f"wordpiece:{vocabulary(pieces)}")
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ('{"do_lower_case": false}', r"is cased, as .*tokenizer_config.json says, .*: take an uncased vocab.txt"),
+        ('{"do_lower_case": false}', r"is cased .*tokenizer_config.json"),
         ("{", r"cannot use .*tokenizer_config.json"),
         ("[]", None),
         ('{"do_lower_case": true}', None),
@@ -132,10 +125,10 @@ def test_a_cased_vocabulary_is_refused(vocabulary, settings, words):
     (path.parent / "tokenizer_config.json").write_text(settings)
     for place in (path, path.parent):
         if words is None:
-            assert wordpiece.make(f"wordpiece:{place}").vocab_size == len(PIECES)
+            assert made(f"wordpiece:{place}").vocab_size == len(PIECES)
             continue
         with pytest.raises(UserError, match=words):
-            wordpiece.make(f"wordpiece:{place}")
+            made(f"wordpiece:{place}")
 
 
 def test_a_missing_file_and_a_wrong_name_are_refused(tmp_path):
@@ -146,9 +139,9 @@ def test_a_missing_file_and_a_wrong_name_are_refused(tmp_path):
 
 
 def test_an_altered_vocabulary_of_the_project_is_noticed(monkeypatch, vocabulary):
-    monkeypatch.setattr(wordpiece, "OWN", vocabulary())
+    monkeypatch.setattr(tokenizers, "OWN", vocabulary())
     with pytest.raises(UserError, match="damaged"):
-        wordpiece.make("wordpiece")
+        made("wordpiece")
 
 
 def test_a_cache_is_made_again_when_the_vocabulary_changed(tmp_path, write_texts, vocabulary):

@@ -209,7 +209,7 @@ def without(tensors, name):
 
 WRONG_TENSORS = [
     (lambda t: without(t, "h.1.mlp.c_fc.bias"), ["transformer.h.1.mlp.c_fc.bias [24]", "lack"]),
-    (lambda t: {**t, "score.weight": np.ones((2, 6))}, ["score.weight [2, 6]", "no place"]),
+    (lambda t: {**t, "score.weight": np.ones((2, 6))}, ["score.weight [2, 6]", "GPT-2"]),
     (lambda t: {**t, "h.0.ln_1.weight": np.ones(5)}, ["h.0.ln_1.weight is [5], but [6]"]),
     (lambda t: {**t, "wte.weight": np.ones((9, 6))}, ["wte.weight is [9, 6], but [7, 6]", "vocab_size=7"]),
     (lambda t: {**t, "lm_head.weight": np.ones((7, 6))}, ["lm_head.weight differs from wte.weight", "tie_word_embed"]),
@@ -236,7 +236,7 @@ def refused(folder, *words):
         ("gpt2", {"model_type": "mamba"}, ["model_type='mamba'", "gpt2"]),
         ("gpt2", {"model_type": None}, ["model_type=None"]),
         ("gpt2", {"n_embd": None}, ["lacks n_embd"]),
-        ("gpt2", {"n_embd": "6"}, ["n_embd='6'", "whole number"]),
+        ("gpt2", {"n_embd": "6"}, ["n_embd='6'", "integer"]),
         ("gpt2", {"n_head": True}, ["n_head=True"]),
         ("gpt2", {"n_head": 0}, ["n_head=0"]),
         ("gpt2", {"n_head": 4}, ["config.model.n_heads=4"]),
@@ -308,14 +308,14 @@ def test_an_index_is_not_trusted(by_hand, tmp_path):
     sound = json.loads(index.read_text())["weight_map"]
     for place in ("../m/a.safetensors", str(folder / "a.safetensors"), "..", "a.bin", 3, "c.safetensors"):
         index.write_text(json.dumps({"weight_map": {**sound, names[0]: place}}))
-        refused(folder, "c.safetensors" if place == "c.safetensors" else f"{names[0]} lies in {place!r}")
+        refused(folder, "c.safetensors" if place == "c.safetensors" else f"{names[0]} is in {place!r}")
     index.write_text(json.dumps({"weight_map": {**sound, names[0]: "b.safetensors"}}))
     refused(folder, f"b.safetensors lacks {names[0]}")
     for text in ("{", "{}", '{"weight_map": [1]}'):
         index.write_text(text)
         refused(folder, "not an index with a weight_map")
     twice = {**files, "b.safetensors": names[8:]}
-    refused(by_hand.write(tmp_path / "n", gpt2.fields, gpt2.tensors, files=twice), f"{names[8]} lies in a.safetensors")
+    refused(by_hand.write(tmp_path / "n", gpt2.fields, gpt2.tensors, files=twice), f"{names[8]} is in a.safetensors")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from actlab import models
 from actlab.config import Config, replace
 from actlab.training import step as steps
-from actlab.training.optimizer import Hyperparameters, schedule_fraction
+from actlab.training.step import Lane, schedule_fraction
 
 pytestmark = pytest.mark.slow
 
@@ -106,7 +106,7 @@ def test_fifty_adamw_steps_agree(ours, theirs):
     groups = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
     peer_adamw = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8)
 
-    hyper = Hyperparameters(jnp.float32(1e-3), jnp.float32(0.1))
+    hyper = Lane(0, jnp.float32(1e-3), jnp.float32(0.1))
     step = jax.jit(functools.partial(steps.train_step, model, config, hyper))
     state = steps.init_state(model, config, jnp.int32(0))._replace(params=params)
     difference = []

@@ -1,20 +1,22 @@
 """Workdirs written by hand, as many runs as a test wants, and one that was trained."""
 
-import json
 import math
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
-from actlab import config as config_lib
-from actlab.config import Config, replace
+from actlab.config import Config, replace, sweep
 from actlab.models import Costs
-from actlab.studies import session, sweep
-from actlab.training.records import Workdir
-from actlab.training.results import result_row
-from actlab.training.traces import StepBuffer, Steps, dead_row
+from actlab.report import report
+from actlab.report import study as study_lib
+from actlab.sweeps import session
+from actlab.workdir.records import Workdir
+from actlab.workdir.results import result_row
+from actlab.workdir.traces import StepBuffer, Steps, dead_row
 
 INITIAL, FLOOR, LAYERS, UNITS = 7.0, 0.8, 2, 16
 EFFECTS = {"relu": 0.0, "gelu": -0.03, "tanh": 0.12, "swiglu": -0.05}
@@ -39,9 +41,7 @@ def config_of(axes: Mapping[str, Iterable[object]], n_steps: int = 400, **change
 
 
 def write(
-    path: pathlib.Path,
-    config: Config,
-    status: Callable[[sweep.Run], str] = lambda run: "finished",
+    path: pathlib.Path, config: Config, status: Callable[[sweep.Run], str] = lambda run: "finished"
 ) -> pathlib.Path:
     """A workdir as training leaves it; `status` is finished, diverged, stopped, open (begun) or waiting."""
     workdir = Workdir(path)
@@ -82,14 +82,8 @@ def _train(workdir: Workdir, run: sweep.Run, state: str) -> dict[str, object]:
     dead = np.random.default_rng(run.config.seed).random((3, LAYERS, UNITS)) < 0.2
     workdir.append_traces([dead_row(run.name, step, dead[index]) for index, step in enumerate((0, every, length))])
     row = result_row(run.config, run.name, metrics, taken, Costs(1_300, 1_000, 9_000, 0.0), FLOOR, length)
-    return {
-        **row,
-        **{path: value for path, value in run.axes.items() if "." in path and path not in _NAMED},
-        "lanes": 1,
-    }
-
-
-_NAMED = ("model.activation", "optimizer.learning_rate")
+    named = ("model.activation", "optimizer.learning_rate", "seed")  # which have columns of their own
+    return {**row, **{path: value for path, value in run.axes.items() if path not in named}, "lanes": 1}
 
 
 def _series(run: sweep.Run, length: int) -> tuple[np.ndarray, np.ndarray]:
@@ -136,29 +130,22 @@ def six(tmp_path_factory) -> pathlib.Path:
     return write(tmp_path_factory.mktemp("six") / "six", config_of(axes))
 
 
-@pytest.fixture(scope="session")
-def study_config() -> Config:
-    """Text B's activations and rates over six seeds, with and without warmup: 120 runs."""
-    axes = {
-        "optimizer.warmup_steps": (0, 20),
-        "model.activation": ("relu", "gelu"),
-        "optimizer.learning_rate": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2),
-        "seed": (1, 2, 3, 4, 5, 6),
-    }
-    return config_of(axes, n_steps=2000)
-
-
-def ending(run: sweep.Run) -> str:
-    """Some diverge, one was stopped."""
+def _ending(run: sweep.Run) -> str:
     if run.config.optimizer.learning_rate == 1e-2 and run.config.model.activation == "relu" and run.config.seed > 3:
         return "diverged"
     return "stopped" if (run.config.seed, run.config.optimizer.learning_rate) == (6, 1e-4) else "finished"
 
 
 @pytest.fixture(scope="session")
-def study(tmp_path_factory, study_config) -> pathlib.Path:
-    """120 runs, six of them diverged, four stopped."""
-    return write(tmp_path_factory.mktemp("study") / "study", study_config, ending)
+def study(tmp_path_factory) -> pathlib.Path:
+    """Text B's activations and rates over six seeds, with and without warmup: 120 runs, 6 diverged and 4 stopped."""
+    axes = {
+        "optimizer.warmup_steps": (0, 20),
+        "model.activation": ("relu", "gelu"),
+        "optimizer.learning_rate": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2),
+        "seed": (1, 2, 3, 4, 5, 6),
+    }
+    return write(tmp_path_factory.mktemp("study") / "study", config_of(axes, n_steps=2000), _ending)
 
 
 @pytest.fixture(scope="session")
@@ -188,14 +175,15 @@ def trained(tmp_path_factory, texts) -> pathlib.Path:
     return folder / "w"
 
 
-def text_of(page: str) -> str:
-    """What a page holds of data, for a rough look: without its libraries."""
-    return page.partition('<script type="module">')[0]
+def page(*folders: pathlib.Path, questions: Sequence[str] = (), n_samples: int = 0) -> str:
+    """The page of some folders."""
+    found = study_lib.read(folders)
+    return report.page(found, report.sections(found, questions, n_samples))
 
 
-def replaced(path: pathlib.Path, **changes: object) -> None:
-    """Changes fields of a JSON file."""
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+def text(*folders: pathlib.Path, **options: Any) -> str:
+    """A page without its libraries."""
+    return page(*folders, **options).partition('<script type="module">')[0]
 
 
 def copied(source: pathlib.Path, target: pathlib.Path, *names: str) -> pathlib.Path:
@@ -208,9 +196,5 @@ def copied(source: pathlib.Path, target: pathlib.Path, *names: str) -> pathlib.P
 
 @pytest.fixture(scope="session")
 def workdirs():
-    """How workdirs are written and changed."""
-    import types
-
-    return types.SimpleNamespace(
-        write=write, config_of=config_of, ending=ending, copied=copied, text_of=text_of, config=config_lib
-    )
+    """How workdirs are written, changed and shown."""
+    return types.SimpleNamespace(write=write, config_of=config_of, copied=copied, page=page, text=text)

@@ -1,14 +1,18 @@
-"""What the probes saw: the names that they write, means over seeds, D6 from the censuses."""
+"""Probes and censuses: names of measures, means over seeds, D6, survival of units."""
+
+import dataclasses
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from actlab.analysis.survival import kaplan_meier, permanently_dead
 from actlab.probes import activity, gradients
-from actlab.report import distributions, layers
+from actlab.report import layers
+from actlab.report.page import Figure, Text
 from actlab.report.study import read
-from actlab.studies.survival import permanently_dead
+from actlab.workdir.traces import Censuses
 
 LATER = {"dead_fraction", "permanently_dead"}  # of the census
 
@@ -45,16 +49,67 @@ def test_d6_is_what_stays_dead(study):
 
 
 def test_gradient_norms_are_those_of_the_last_fifth(study):
-    rows = distributions.gradient_rows(study)
+    rows = layers.gradient_rows(study)
     tail = np.concatenate([run.steps.grad_norm_S[-80:] for run in study.runs[:3]]).astype(np.float64)
     assert rows[0][:3] == ["", "relu", "0.001"] and rows[0][-1] == 240
     np.testing.assert_allclose(rows[0][3:8], np.quantile(tail, (0.01, 0.25, 0.5, 0.75, 0.99)))
 
 
 def test_moments_are_of_the_last_probe_and_curvature_of_all(study):
-    rows = distributions.activation_rows(study)
+    rows = layers.activation_rows(study)
     assert len(rows) == 2 * 2 * 2  # activations, sides, layers
     assert rows[0][6] == pytest.approx(-0.2) and rows[0][7] == pytest.approx(1.5)
-    eigenvalues = [row for row in distributions.curvature_rows(study) if row[1] == "relu" and row[4] == "Hessian"]
+    eigenvalues = [row for row in layers.curvature_rows(study) if row[1] == "relu" and row[4] == "Hessian"]
     assert [row[5] for row in eigenvalues] == list(range(40, 401, 40))
     assert eigenvalues[-1][6] == pytest.approx(25.0)
+
+
+def with_censuses(study, *censuses):
+    runs = [dataclasses.replace(run, censuses=one) for run, one in zip(study.runs, censuses, strict=False)]
+    return dataclasses.replace(study, runs=tuple(runs))
+
+
+def census(*dead_PLF):
+    return Censuses(np.array([100, 200, 300]), np.array(dead_PLF, bool))
+
+
+# Of four units one is dead from step 100 on, one from 200 on, one dead at 200 only, one never.
+ONE_LAYER = ([1, 0, 0, 0], [1, 1, 1, 0], [1, 1, 0, 0])
+
+
+def test_a_curve_falls_where_units_die_for_good(study):
+    found = layers.survival_rows(with_censuses(study, census(*([row] for row in ONE_LAYER))))
+    assert [row[:5] for row in found[:2]] == [["", "relu", "0.001", "learning rate 0.001", "all"]] * 2
+    together = [(step, share) for *_, layer, step, share, _, _ in found if layer == "all"]
+    assert together == [(0, 1.0), (100, 0.75), (200, 0.5), (300, 0.5)]
+    assert all(row[7] <= row[6] <= row[8] for row in found) and found[0][7:] == [1.0, 1.0]
+
+
+def test_layers_are_told_apart_and_seeds_are_not(study):
+    lives, dies = [0, 0, 0, 0], [1, 1, 1, 1]
+    first = census([lives, dies], [lives, dies], [lives, dies])
+    second = census([lives, lives], [lives, lives], [lives, lives])
+    found = layers.survival_rows(with_censuses(study, first, second))
+    last = {row[4]: row[6] for row in found}
+    assert last == {"all": 0.75, "0": 1.0, "1": 0.5}
+    (choice,) = layers._layer_choice(found)
+    assert choice.options == ("all", "0", "1") and choice.chosen == "all"
+
+
+def test_with_too_many_points_layers_stand_together(study, monkeypatch):
+    monkeypatch.setattr(layers, "_MOST_ROWS", 10)
+    found = layers.survival_rows(study)
+    assert {row[4] for row in found} == {"all"} and list(layers._layer_choice(found)) == []
+
+
+def test_the_rows_are_the_library_s_over_the_seeds_of_a_cell(study):
+    curve = kaplan_meier([run.censuses for run in study.runs if run.activation == "gelu"])
+    found = [row for row in layers.survival_rows(study) if row[1] == "gelu" and row[4] == "all" and row[5]]
+    np.testing.assert_allclose([row[6] for row in found], curve.share_E[curve.steps_E > 0])
+
+
+def test_the_section_draws_survival_or_says_why_not(study):
+    figure = layers.section(study).blocks[-1]
+    assert isinstance(figure, Figure) and figure.name == "survival-figure" and "relu at 0.001 0." in figure.alt
+    for censuses in ([None] * 6, [census([[0]], [[1]], [[0]])]):
+        assert isinstance(layers.section(with_censuses(study, *censuses)).blocks[-1], Text)

@@ -6,7 +6,7 @@ import numpy as np
 from tensorboardX.proto import event_pb2
 from tensorboardX.record_writer import masked_crc32c
 
-from actlab.training.scalars import scalars
+from actlab.callbacks import scalars
 
 
 def read(folder):

@@ -140,3 +140,25 @@ def test_no_array_of_a_chunked_step_has_all_logits(tiny, monkeypatch):
     monkeypatch.setattr(losses, "MOST_LOGITS", 32 * 1000)
     logits = 32 * 8 * 1000 * 4
     assert whole - size() > logits / 2
+
+
+@pytest.mark.parametrize(
+    ("confusion", "expected"),
+    [
+        ([[3, 1], [2, 4]], (6 / 9 + 8 / 11) / 2),
+        ([[5, 0], [0, 5]], 1.0),
+        ([[0, 5], [5, 0]], 0.0),
+        ([[6, 0], [4, 0]], (12 / 16 + 0) / 2),  # nothing is taken for a positive: F1 of the positives is 0
+        ([[7, 0], [0, 0]], 1.0),  # one class only, and no other answer: the other has no F1
+        ([[5, 2], [0, 0]], (10 / 12 + 0) / 2),  # no positives, but two answers that say so
+        ([[2, 0, 0], [0, 0, 0], [1, 0, 1]], (4 / 5 + 2 / 3) / 2),
+        ([[0, 0], [0, 0]], 0.0),
+    ],
+)
+def test_macro_f1(confusion, expected):
+    assert losses.macro_f1(np.array(confusion, float)) == pytest.approx(expected)
+
+
+def test_macro_f1_of_many_lanes_is_that_of_each():
+    lanes = np.array([[[3.0, 1], [2, 4]], [[7, 0], [0, 0]]])
+    assert losses.macro_f1(lanes).tolist() == [losses.macro_f1(lane) for lane in lanes]

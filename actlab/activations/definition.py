@@ -1,0 +1,100 @@
+"""What an activation is: its record, and how its function gets a dtype and derivatives.
+
+An accurate f does not give an accurate f' by differentiating its operations one by one: the result cancels and
+overflows (jax.nn.mish and jax.nn.gelu have NaN second derivatives at 3e38). So f, f' and f'' are three formulas here,
+and every mode of autodiff goes from one to the next. Beyond f'' autodiff differentiates the formula of f''.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from actlab.activations.proofs.jets import Piecewise
+
+
+def same(x: Array) -> Array:
+    """x: the value function of most gated forms."""
+    return x
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Activation:
+    """An activation: a pure function and what is known about it.
+
+    A gated one is used as fn(x W) * value_fn(x V) (Shazeer 2020, arXiv:2002.05202); value_fn is the identity in most.
+    `parameters` are fixed numbers that a name may set, `gelu_scale(s=0.25)`, each within its closed interval in
+    `domain`. `theta` are trained scalars with their initial values. fn takes both as keyword arguments with these
+    defaults.
+
+    `draw(key, x, **keywords)` replaces fn in training: a random activation whose mean given x is fn(x).
+
+    `exact(**keywords)` is the formula of fn, for certified bounds and accurate moments; `value_exact()` is that of
+    value_fn. `exact` of a vector-valued activation also takes the `scale` of the input.
+    """
+
+    name: str
+    fn: Callable[..., Array]
+    formula: str
+    source: str
+    gated: bool = False
+    value_fn: Callable[[Array], Array] = same
+    aliases: tuple[str, ...] = ()
+    parameters: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    domain: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    theta: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    elementwise: bool = True
+    draw: Callable[..., Array] | None = None
+    exact: Callable[..., Piecewise] | None = None
+    value_exact: Callable[[], Piecewise] | None = None
+
+
+Scalar = Callable[[Array], Array]
+
+
+def with_derivatives(value: Scalar, slope: Scalar, curvature: Scalar) -> Scalar:
+    """A function with the derivative `slope`, whose derivative is `curvature`; beyond that, autodiff of `curvature`."""
+
+    @jax.custom_jvp
+    def first(x: Array) -> Array:
+        return slope(x)
+
+    @jax.custom_jvp
+    def function(x: Array) -> Array:
+        return value(x)
+
+    first.defjvps(lambda dx, _, x: dx * curvature(x))
+    function.defjvps(lambda dx, _, x: dx * first(x))
+    # So that catalogue.register can see where the function is written.
+    return functools.update_wrapper(function, value, assigned=(), updated=())
+
+
+def floating(x: Any, name: str) -> Array:
+    """x as an array of real floating-point numbers; raises TypeError for integers, booleans and complex numbers."""
+    x = jnp.asarray(x)
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        raise TypeError(f"{name} takes real floating-point arrays, not {x.dtype}: convert with x.astype(float).")
+    return x
+
+
+def elementwise(function: Callable[..., Array]) -> Callable[..., Array]:
+    """An activation of real arrays that computes in at least float32 and returns the dtype of its input.
+
+    float16 and bfloat16 are computed in float32 and rounded once. Keyword arguments are scalars of the function.
+
+    Raises:
+        TypeError: when the result is called with integer, boolean or complex input.
+    """
+
+    @functools.wraps(function)
+    def applied(x: Any, **scalars: Any) -> Array:
+        x = floating(x, getattr(function, "__name__", "an activation"))
+        wide = jnp.promote_types(x.dtype, jnp.float32)
+        scalars = {key: value.astype(wide) if isinstance(value, Array) else value for key, value in scalars.items()}
+        return function(x.astype(wide), **scalars).astype(x.dtype)
+
+    return applied

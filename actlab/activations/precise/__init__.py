@@ -1,0 +1,1 @@
+"""Accurate arithmetic for the activations, with its coefficients as data."""

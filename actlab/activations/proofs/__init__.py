@@ -1,0 +1,1 @@
+"""What is proven or computed about activations: exact formulas, certified bounds, moments, dead zones."""

@@ -1,0 +1,249 @@
+"""Gaussian moments of an activation and the gains that follow from them."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.optimize
+import scipy.special
+from jaxtyping import Float
+
+from actlab.activations.catalogue import get
+from actlab.activations.definition import Activation
+from actlab.activations.proofs.formulas import derivatives, exact_of, exact_of_value
+from actlab.activations.proofs.jets import Piecewise
+from actlab.errors import UserError
+
+REACH = 14.0  # beyond 14 standard deviations phi times any eighth power is below 1e-33
+_NODES = 20
+SMALLEST_SCALE, LARGEST_SCALE = 1e-30, 1e30
+
+
+@dataclasses.dataclass(frozen=True)
+class Moments:
+    """Expectations over z of N(0, scale^2), z the input of f.
+
+    A gated form is h = act(z1) value(z2), z1 and z2 independent N(0, scale^2). `mean`, `second_moment`, `variance`,
+    `kurtosis` and the gains are those of h; `slope_*`, `curvature_*` and `negative_slope_share` those of act.
+
+    forward_gain g: weights of variance g^2 / fan_in after the activation keep the second moment of its input,
+    g = scale / sqrt(E f^2), or scale / sqrt(E h^2). It is sqrt 2 for relu at every scale, and is the usual
+    1 / sqrt(E f^2) at scale 1. backward_gain: the same for gradients, 1 / sqrt(E f'^2), or
+    1 / sqrt(E (dh/dz1)^2 + E (dh/dz2)^2), since the gradients of the two projections add up.
+    A gain is infinite where the moment is 0; the kurtosis of a constant is nan.
+    """
+
+    name: str
+    scale: float
+    gated: bool
+    mean: float
+    second_moment: float
+    variance: float
+    kurtosis: float  # E (f - E f)^4 / variance^2; 3 for a Gaussian
+    slope_mean: float
+    slope_second_moment: float
+    curvature_second_moment: float  # Dirac deltas at kinks left out
+    negative_slope_share: float  # P(f'(z) < 0)
+    forward_gain: float
+    backward_gain: float
+    gate_slope_second_moment: float | None  # E (dh/dz1)^2; None where not gated
+    value_slope_second_moment: float | None  # E (dh/dz2)^2
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sample:
+    """A function at the nodes of a quadrature."""
+
+    weight: np.ndarray
+    value: np.ndarray
+    slope: np.ndarray
+    curvature: np.ndarray
+    negative_slope_share: float
+
+    def mean(self, of: np.ndarray) -> float:
+        return float(self.weight @ of)
+
+    def raw(self, power: int) -> float:
+        """E f^power, by way of numbers near 1, so that no power overflows before it must."""
+        size = float(np.max(np.abs(self.value))) or 1.0
+        return self.mean((self.value / size) ** power) * size**power
+
+
+def check_scale(scale: Any) -> float:
+    """The scale as a float.
+
+    Raises:
+        UserError: if it is not a number from 1e-30 to 1e30.
+    """
+    if isinstance(scale, bool) or not isinstance(scale, Real):
+        raise UserError(f"scale={scale!r} is not a number: give the standard deviation of the input, like 1.0.")
+    value = float(scale)
+    if not math.isfinite(value) or value <= 0:
+        raise UserError(f"scale={value} is not a finite positive number: give the standard deviation of the input.")
+    if not SMALLEST_SCALE <= value <= LARGEST_SCALE:
+        raise UserError(f"scale={value} is out of range: give one from {SMALLEST_SCALE} to {LARGEST_SCALE}.")
+    return value
+
+
+@functools.lru_cache(maxsize=1024)
+def _moments(record: Activation, scale: float) -> Moments:
+    gate = _sample(record.fn, exact_of(record, scale), record, scale)
+    if not record.gated:
+        return _plain(record, scale, gate)
+    return _gated(record, scale, gate, _sample(record.value_fn, exact_of_value(record), record, scale))
+
+
+def moments(name: str, scale: Any = 1.0) -> Moments:
+    """Gaussian moments and gains of an activation at its parameters, trainable scalars at their start.
+
+    Those of the catalogue are integrals of the exact formula in float64, good to 1e-9 of their size. An activation of
+    your own without one is sampled in float32 at 262,144 points: good to about 1e-4 where it has kinks.
+
+    Raises:
+        UserError: for an unknown name, a scale that is not a number from 1e-30 to 1e30, and a function without an
+            exact formula that is not elementwise or not finite.
+    """
+    return _moments(get(name), check_scale(scale))
+
+
+def _sample(fn: Callable, exact: Piecewise | None, record: Activation, scale: float) -> _Sample:
+    with np.errstate(all="ignore"):
+        sample = _sample_of_function(fn, record, scale) if exact is None else _sample_of_formula(exact, scale)
+    if not all(np.isfinite(a).all() for a in (sample.value, sample.slope, sample.curvature)):
+        raise UserError(f"activation {record.name!r} is not finite at scale={scale:g}: its moments do not exist.")
+    return sample
+
+
+def _sample_of_formula(exact: Piecewise, scale: float) -> _Sample:
+    z, weight = gaussian_nodes(scale, exact.breaks, exact.unit)
+    rows = derivatives(exact, z)
+    pieces = np.split(np.arange(z.size), np.searchsorted(z, exact.breaks))
+    ends = np.array([(piece.low, piece.high) for piece in exact.pieces]) / scale
+    slope = lambda x: float(derivatives(exact, np.array([x]))[1, 0])  # noqa: E731
+    share = sum(_negative_share(z[i], rows[1, i], slope, scale, end) for i, end in zip(pieces, ends, strict=True))
+    return _Sample(weight, *rows, negative_slope_share=float(share))
+
+
+def _negative_share(
+    x: np.ndarray, slopes: np.ndarray, slope: Callable[[float], float], scale: float, ends: np.ndarray
+) -> float:
+    """P(f' < 0) on one piece, whose ends come in units of the scale: its roots lie between nodes of opposite sign.
+
+    A slope that underflows to 0 counts with the sign it had before; one that is 0 on the whole piece is not negative.
+    """
+    alive = np.flatnonzero(slopes)
+    if not alive.size:
+        return 0.0
+    signs = np.sign(slopes[alive])
+    turns = np.flatnonzero(np.diff(signs))
+    roots = [_root(slope, float(x[alive[i]]), float(x[alive[i + 1]])) for i in turns]
+    masses = np.diff(scipy.special.ndtr([ends[0], *(root / scale for root in roots), ends[1]]))
+    return float(masses[(0 if signs[0] < 0 else 1) :: 2].sum())
+
+
+def _root(slope: Callable[[float], float], low: float, high: float) -> float:
+    return scipy.optimize.root_scalar(slope, bracket=(low, high), method="brentq", xtol=1e-300).root
+
+
+def _sample_of_function(fn: Callable, record: Activation, scale: float) -> _Sample:
+    if not record.elementwise:
+        raise UserError(f"activation {record.name!r} is not elementwise: give its record an exact formula.")
+    z, weight = dense_nodes(scale)
+    slope = lambda x: jax.jvp(fn, (x,), (jnp.ones_like(x),))[1]  # noqa: E731
+    curvature = lambda x: jax.jvp(slope, (x,), (jnp.ones_like(x),))[1]  # noqa: E731
+    # The initialiser of a model asks for a gain while it is traced; the gain must be a number even then.
+    with jax.ensure_compile_time_eval():
+        x = jnp.asarray(z, jnp.float32)
+        value, first, second = (np.asarray(f(x), np.float64) for f in (fn, slope, curvature))
+    return _Sample(weight, value, first, second, negative_slope_share=float(weight @ (first < 0)))
+
+
+def _gain(second_moment: float, scale: float = 1.0) -> float:
+    return scale / math.sqrt(second_moment) if second_moment else math.inf
+
+
+def _plain(record: Activation, scale: float, f: _Sample) -> Moments:
+    mean = f.raw(1)
+    spread = f.value - mean
+    variance = f.mean(np.square(spread))
+    slope_square = f.mean(np.square(f.slope))
+    return Moments(
+        name=record.name,
+        scale=scale,
+        gated=False,
+        mean=mean,
+        second_moment=f.raw(2),
+        variance=variance,
+        kurtosis=f.mean(np.square(np.square(spread) / variance)) if variance else math.nan,
+        slope_mean=f.mean(f.slope),
+        slope_second_moment=slope_square,
+        curvature_second_moment=f.mean(np.square(f.curvature)),
+        negative_slope_share=f.negative_slope_share,
+        forward_gain=_gain(f.raw(2), scale),
+        backward_gain=_gain(slope_square),
+        gate_slope_second_moment=None,
+        value_slope_second_moment=None,
+    )
+
+
+def _gated(record: Activation, scale: float, act: _Sample, value: _Sample) -> Moments:
+    mean, second_moment, third, fourth = (act.raw(k) * value.raw(k) for k in (1, 2, 3, 4))
+    variance = second_moment - mean**2
+    central = fourth - 4 * mean * third + 6 * mean**2 * second_moment - 3 * mean**4
+    slope_square = act.mean(np.square(act.slope))
+    by_gate = slope_square * value.raw(2)
+    by_value = act.raw(2) * value.mean(np.square(value.slope))
+    return Moments(
+        name=record.name,
+        scale=scale,
+        gated=True,
+        mean=mean,
+        second_moment=second_moment,
+        variance=variance,
+        kurtosis=central / variance**2 if variance else math.nan,
+        slope_mean=act.mean(act.slope),
+        slope_second_moment=slope_square,
+        curvature_second_moment=act.mean(np.square(act.curvature)),
+        negative_slope_share=act.negative_slope_share,
+        forward_gain=_gain(second_moment, scale),
+        backward_gain=_gain(by_gate + by_value),
+        gate_slope_second_moment=by_gate,
+        value_slope_second_moment=by_value,
+    )
+
+
+@functools.cache
+def _legendre() -> tuple[np.ndarray, np.ndarray]:
+    return np.polynomial.legendre.leggauss(_NODES)
+
+
+def gaussian_nodes(
+    scale: float, breaks: Sequence[float], unit: float
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Nodes z in increasing order and weights w with E f(z) = sum w f(z), z of N(0, scale^2).
+
+    Gauss-Legendre of 20 nodes on panels that double in width with the distance from 0 and from each break, starting
+    well below `unit` and `scale`: a feature of any size at those places is resolved. No panel crosses a break.
+    """
+    finest = min(unit, scale) / 8
+    n_panels = int(np.ceil(np.log2(2 * REACH * scale / finest))) + 1
+    ladder = finest * 2.0 ** np.arange(n_panels)
+    steps = np.concatenate([-ladder[::-1], [0.0], ladder])
+    edges = np.unique(np.concatenate([centre + steps for centre in {0.0, *breaks}]).clip(-REACH * scale, REACH * scale))
+    nodes, weights = _legendre()
+    half, middle = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
+    z = (middle[:, None] + half[:, None] * nodes).ravel()
+    weight = (half[:, None] * weights).ravel() * np.exp(-np.square(z / scale) / 2) / (scale * np.sqrt(2 * np.pi))
+    return z, weight
+
+
+def dense_nodes(scale: float, n_nodes: int = 2**18) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """The midpoint rule on 12 standard deviations to each side: for functions whose kinks are not known."""
+    u = (np.arange(n_nodes) + 0.5) * (24.0 / n_nodes) - 12.0
+    return u * scale, np.exp(-np.square(u) / 2) * (24.0 / n_nodes / np.sqrt(2 * np.pi))

@@ -1,0 +1,425 @@
+"""The statistics: tests and corrections on arrays of losses, then paired differences with their intervals and verdicts.
+
+An arm is a mapping from seed to a number in nats. A difference is first minus second, so a negative one says that the
+first is lower. Only seeds that both arms have are paired; the others are left out and counted. Every p is a number,
+never NaN: each function defines its edge cases (no spread, ties, few values).
+"""
+
+import dataclasses
+import enum
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float64
+from scipy import optimize, special, stats
+
+from actlab.errors import UserError
+
+Values = Float64[np.ndarray, "n"]
+Alternative = Literal["two-sided", "less", "greater"]
+ALPHA, CONFIDENCE, POWER = 0.05, 0.95, 0.8
+MARGIN = 0.005  # nats; within it two losses count as equal
+# Differences are rounded here: subtracting equal float64 losses leaves 1e-16, and losses are known to 1e-7 only.
+DECIMALS = 12
+_RESAMPLES = 9_999
+_MOST_SIGNS = 2**16  # all signs of 16 seeds; beyond, so many are drawn
+
+
+def average(values: Values) -> float:
+    """Mean of the values; where all are equal exactly that value, which the mean of floats may miss by a rounding."""
+    return float(values.mean() if np.ptp(values) else values[0])
+
+
+def standard_deviation(values: Values) -> float:
+    """Sample standard deviation, sqrt(sum (x - mean)^2 / (n - 1)); exactly 0 for equal values."""
+    return float(values.std(ddof=1)) if np.ptp(values) else 0.0
+
+
+def t_test(values: Values, mean: float = 0.0, alternative: Alternative = "two-sided") -> float:
+    """p of the one-sample t test of n > 1 values against `mean`: t = (average - mean) sqrt(n) / sd, n - 1 df.
+
+    Without spread, the limit: p is 1 where the values equal `mean`, else 0 for the side they lie on.
+    """
+    sd, offset = standard_deviation(values), average(values) - mean
+    if sd == 0:
+        side = {"two-sided": offset != 0, "less": offset < 0, "greater": offset > 0}
+        return 0.0 if side[alternative] else 1.0
+    # Not scipy's ttest_1samp, whose overhead would take most of the time of validity.py's thousands of studies.
+    t = offset / sd * len(values) ** 0.5
+    tails = {"two-sided": -abs(t), "less": t, "greater": -t}
+    return float(special.stdtr(len(values) - 1, tails[alternative])) * (2 if alternative == "two-sided" else 1)
+
+
+def permutation(values: Values) -> float:
+    """Two-sided exact p of n paired differences: the share of all 2^n signs whose mean is as far from 0.
+
+    At least 2^(1-n). Beyond 16 values, 65,536 signs are drawn by a generator with a fixed seed.
+    """
+    if len(values) == 1:
+        return 1.0
+    test = stats.permutation_test(
+        (values,),
+        lambda x, axis: np.abs(x.mean(axis)),
+        permutation_type="samples",
+        alternative="greater",
+        vectorized=True,
+        n_resamples=_MOST_SIGNS,
+        rng=np.random.default_rng(0),
+    )
+    return float(test.pvalue)
+
+
+def sign(values: Values) -> float:
+    """Two-sided exact p of the sign test. Differences of 0 are dropped; p is 1 if none is left."""
+    positive, negative = int((values > 0).sum()), int((values < 0).sum())
+    return float(stats.binomtest(positive, positive + negative).pvalue) if positive + negative else 1.0
+
+
+def beyond(values: Values, margin: float) -> float:
+    """Two-sided p of n > 1 values against a mean within `margin` of 0: twice the smaller of the tests at its ends."""
+    return min(1.0, 2 * min(t_test(values, margin, "greater"), t_test(values, -margin, "less")))
+
+
+def equivalence(values: Values, margin: float) -> float:
+    """p of TOST, two one-sided t tests, for |mean| < margin: the larger of the two; Schuirmann 1987.
+
+    p <= 0.05 exactly where the 90% t interval lies within -+ margin.
+    """
+    return max(t_test(values, -margin, "greater"), t_test(values, margin, "less"))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p of a family: max over the smaller ones of (m - rank) p, at most 1; Holm 1979.
+
+    Rejecting where the adjusted p <= alpha keeps the family-wise error at alpha.
+    """
+    adjusted, largest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
+def dunnett(arms: Mapping[str, Values], control: str) -> dict[str, float]:
+    """Two-sided p of each arm against the control, adjusted for all; Dunnett 1955. Arms are independent samples.
+
+    Raises:
+        UserError: for an unknown control, no other arm, an arm of fewer than two values, or no spread in any arm.
+    """
+    if control not in arms or len(arms) < 2:
+        raise UserError(f"control={control!r} must be one of at least two arms, of {', '.join(arms) or 'none'}.")
+    for name, values in arms.items():
+        if len(values) < 2:
+            raise UserError(f"{name} has {len(values)} seeds: Dunnett's test needs two or more of each activation.")
+    if not any(np.ptp(values) for values in arms.values()):
+        raise UserError("no activation's losses differ between seeds: Dunnett's test has no spread to measure with.")
+    others = [name for name in arms if name != control]
+    test = stats.dunnett(*(arms[name] for name in others), control=arms[control], rng=np.random.default_rng(0))
+    return dict(zip(others, map(float, test.pvalue), strict=True))
+
+
+class Trend(NamedTuple):
+    """J, the number of pairs in order; tau in [-1, 1], positive if rising; two-sided p."""
+
+    j: float
+    tau: float
+    p: float
+
+
+def jonckheere_terpstra(groups: Sequence[Float64[np.ndarray, "_"]]) -> Trend:
+    """Whether values rise or fall from group to group; Jonckheere 1954, Terpstra 1952.
+
+    J = sum over groups i < k of #(x in i, y in k with x < y) + #(x = y) / 2. This is Kendall's S between group and
+    value, so p is its normal approximation with ties corrected (Hollander and Wolfe 1999, eq. 6.19), without a
+    continuity correction. Equal values have no trend: tau 0, p 1.
+
+    Raises:
+        UserError: for fewer than two groups, an empty group, fewer than three values, or a value that is not finite.
+    """
+    sizes = [len(group) for group in groups]
+    if len(groups) < 2 or min(sizes) == 0 or sum(sizes) < 3:
+        raise UserError(f"groups of {sizes} values have no trend: give at least two groups, and three values in all.")
+    values, index = np.concatenate(groups), np.repeat(np.arange(len(groups)), sizes)
+    if not np.isfinite(values).all():
+        raise UserError("groups hold a value that is not finite: count a diverged run with its initial loss.")
+    above = index[:, None] < index[None, :]
+    signs = np.sign(values[None, :] - values[:, None])[above]
+    j = float((signs.sum() + above.sum()) / 2)
+    if not np.ptp(values):
+        return Trend(j, 0.0, 1.0)
+    test: Any = stats.kendalltau(index, values, method="asymptotic")
+    return Trend(j, float(test.statistic), float(test.pvalue))
+
+
+class Agreement(NamedTuple):
+    """Kendall's tau-b of two orders and its two-sided p."""
+
+    tau: float
+    p: float
+
+
+def rank_agreement(first: Mapping[str, float], second: Mapping[str, float]) -> Agreement | None:
+    """Kendall's tau-b between two tables over the names they share; p is exact where there are no ties.
+
+    None where they share fewer than two names, or one of them puts all of those level.
+    """
+    names = sorted(first.keys() & second.keys())
+    ours, theirs = ([float(table[name]) for name in names] for table in (first, second))
+    if len(set(ours)) < 2 or len(set(theirs)) < 2:
+        return None
+    test: Any = stats.kendalltau(ours, theirs)
+    return Agreement(float(test.statistic), float(test.pvalue))
+
+
+def paired_power(n: int, dz: float, alpha: float = ALPHA) -> float:
+    """Probability that a two-sided paired t test of n seeds finds a mean difference of dz of its standard deviations.
+
+    t^2 is noncentral F with (1, n - 1) degrees of freedom and noncentrality n dz^2; Cohen 1988, section 2.
+    """
+    if dz == 0:
+        return alpha  # without noncentrality scipy's noncentral F is wrong, even negative
+    return float(stats.ncf.sf(stats.t.isf(alpha / 2, n - 1) ** 2, 1, n - 1, n * dz**2))
+
+
+def paired_resolution(n: int, alpha: float = ALPHA) -> float:
+    """The dz that n > 1 pairs find four times in five.
+
+    Raises:
+        UserError: for n < 2.
+    """
+    if n < 2:
+        raise UserError(f"n={n} seeds resolve no difference, however large: take two or more.")
+    high = n**-0.5
+    while paired_power(n, high, alpha) < POWER:
+        high *= 2
+    root: Any = optimize.brentq(lambda dz: paired_power(n, dz, alpha) - POWER, 0, high)
+    return float(root)
+
+
+class Interval(NamedTuple):
+    """The ends of an interval, in nats."""
+
+    low: float
+    high: float
+
+
+def nats(value: float, sign: str = "") -> str:
+    """A number of nats in words: four decimals, or two digits where these would all be zero."""
+    text = f"{value:{sign}.4f}"
+    return text if value == 0 or float(text) else f"{value:{sign}.2g}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Effect:
+    """Paired differences in nats, one per seed, and how many seeds only one arm has.
+
+    `also` holds the same seeds' differences under a second legitimate choice (of the learning rate), where one choice
+    alone would mislead: every interval then spans both, and every p is the larger one, so a difference is found only if
+    both choices find it. `reason` says why the differences can decide nothing, where that is known from elsewhere.
+    Statistics that need more seeds are None, never NaN.
+    """
+
+    differences: tuple[float, ...]
+    left_out: int = 0
+    reason: str = ""
+    also: tuple[float, ...] = ()
+
+    def __post_init__(self):
+        if not all(map(math.isfinite, (*self.differences, *self.also))):
+            raise UserError(
+                f"differences={self.differences} are not all finite: count a diverged run with its initial loss."
+            )
+
+    @property
+    def n(self) -> int:
+        """Number of pairs."""
+        return len(self.differences)
+
+    @property
+    def undecidable(self) -> str:
+        """Why no test can be made; empty if one can."""
+        return self.reason or ("" if self.n > 1 else "no seed is shared" if self.n == 0 else "one seed has no spread")
+
+    @functools.cached_property
+    def mean(self) -> float | None:
+        """Mean difference."""
+        return average(self._choices[0]) if self.n else None
+
+    @functools.cached_property
+    def sd(self) -> float | None:
+        """Standard deviation of the differences, with n - 1."""
+        return standard_deviation(self._choices[0]) if self.n > 1 else None
+
+    @functools.cached_property
+    def interval(self) -> Interval | None:
+        """t interval of the mean."""
+        return self._span(t_interval) if self.n > 1 else None
+
+    @functools.cached_property
+    def bootstrap(self) -> Interval | None:
+        """BCa bootstrap interval of the mean over seeds; None below three seeds."""
+        return self._span(bca_interval) if self.n > 2 else None
+
+    @functools.cached_property
+    def p(self) -> float | None:
+        """Two-sided p of the paired t test."""
+        return None if self.undecidable else self._largest(t_test)
+
+    @functools.cached_property
+    def p_permutation(self) -> float | None:
+        """Two-sided p of the exact test over all signs of the differences."""
+        return self._largest(permutation) if self.n else None
+
+    @functools.cached_property
+    def p_sign(self) -> float | None:
+        """Two-sided p of the sign test."""
+        return self._largest(sign) if self.n else None
+
+    def p_equivalence(self, margin: float) -> float | None:
+        """p of the two one-sided t tests that the mean lies within `margin`, nats."""
+        if self.undecidable:
+            return None
+        return max(equivalence(values, margin) for values in self._choices)
+
+    def p_beyond(self, margin: float) -> float | None:
+        """Two-sided p against a mean that lies within `margin` of 0, nats."""
+        return None if self.undecidable else self._largest(lambda values: beyond(values, margin))
+
+    @functools.cached_property
+    def _choices(self) -> list[Values]:
+        choices = (self.differences, self.also) if self.also else (self.differences,)
+        return [np.asarray(values, np.float64) for values in choices]
+
+    def _span(self, interval: Callable[[Values], Interval]) -> Interval:
+        lows, highs = zip(*map(interval, self._choices), strict=True)
+        return Interval(min(lows), max(highs))
+
+    def _largest(self, p: Callable[[Values], float]) -> float:
+        # Choices that point in opposite directions show nothing, however far each lies from 0.
+        signs = {math.copysign(1, values.mean()) for values in self._choices if values.mean()}
+        return max(map(p, self._choices)) if len(signs) < 2 else 1.0
+
+
+def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Effect:
+    """The effect first - second over the seeds that both arms have.
+
+    Raises:
+        UserError: for a number that is not finite.
+    """
+    seeds = sorted(first.keys() & second.keys())
+    differences = tuple(round(float(first[seed]) - float(second[seed]), DECIMALS) for seed in seeds)
+    return Effect(differences, len(first.keys() | second.keys()) - len(seeds))
+
+
+def t_interval(values: Values) -> Interval:
+    """mean -+ t_{n-1} sd / sqrt(n), the interval of the mean of n > 1 values; zero width where they are equal."""
+    return interval_around(values, 1 / len(values))
+
+
+def interval_around(values: Values, variance: float) -> Interval:
+    """mean -+ t_{n-1} sd sqrt(variance), for a quantity whose distance from the mean has so many times the variance."""
+    half = float(stats.t.isf((1 - CONFIDENCE) / 2, len(values) - 1)) * standard_deviation(values) * variance**0.5
+    return Interval(average(values) - half, average(values) + half)
+
+
+def bca_interval(values: Values) -> Interval:
+    """Bias-corrected and accelerated bootstrap of the mean over n > 1 values; Efron 1987, JASA 82:171.
+
+    9,999 resamples by a generator with a fixed seed; zero width where values are equal. Below ten values it is too
+    narrow: it is shown beside the t interval and decides nothing.
+    """
+    if not np.ptp(values):
+        return Interval(float(values[0]), float(values[0]))
+    low, high = stats.bootstrap(
+        (values,),
+        np.mean,
+        n_resamples=_RESAMPLES,
+        confidence_level=CONFIDENCE,
+        method="BCa",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return Interval(float(low), float(high))
+
+
+class Verdict(enum.StrEnum):
+    """What the runs say of "the first is lower than the second"."""
+
+    SUPPORTED = "supported"  # lower: the adjusted p is at most ALPHA
+    REFUTED = "refuted"  # higher, by the same test
+    EQUIVALENT = "equivalent"  # neither, and the difference lies within the margin by TOST
+    UNDECIDED = "undecided"
+
+
+DIFFERENT = (Verdict.SUPPORTED, Verdict.REFUTED)
+
+
+@dataclasses.dataclass(frozen=True)
+class Judgement:
+    """An effect with its verdict. Each kind of p is adjusted by Holm over a family of `family` tests.
+
+    `reason` says why a verdict is undecided, and is "" otherwise.
+    """
+
+    effect: Effect
+    verdict: Verdict
+    p: float | None
+    p_equivalence: float | None
+    family: int
+    reason: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        effect = self.effect
+        return {
+            "verdict": str(self.verdict),
+            "reason": self.reason,
+            "mean_difference": effect.mean,
+            "differences": effect.differences,
+            "sd": effect.sd,
+            "seeds": effect.n,
+            "seeds_left_out": effect.left_out,
+            "t_interval": effect.interval,
+            "bca_interval": effect.bootstrap,
+            "p_t": effect.p,
+            "p_holm": self.p,
+            "family": self.family,
+            "p_equivalence_holm": self.p_equivalence,
+            "p_permutation": effect.p_permutation,
+            "p_sign": effect.p_sign,
+        }
+
+
+def judge(effects: Sequence[Effect], margin: float = MARGIN) -> list[Judgement]:
+    """The verdict on each effect of a family. A difference that is found goes before equivalence, however small it is.
+
+    Effects that allow no test are undecided, and not part of the family.
+
+    Raises:
+        UserError: for a margin that is not positive and finite.
+    """
+    if not 0 < margin < math.inf:
+        raise UserError(f"margin={margin}: give a positive number of nats, the largest difference that counts as none.")
+    differ = adjusted([effect.p for effect in effects])
+    equal = adjusted([effect.p_equivalence(margin) for effect in effects])
+    family = sum(not effect.undecidable for effect in effects)
+    judged = []
+    for effect, p, p_equivalence in zip(effects, differ, equal, strict=True):
+        verdict, reason = Verdict.UNDECIDED, effect.undecidable
+        if p is not None and p_equivalence is not None and effect.mean is not None:
+            if p <= ALPHA:
+                verdict = Verdict.SUPPORTED if effect.mean < 0 else Verdict.REFUTED
+            elif p_equivalence <= ALPHA:
+                verdict = Verdict.EQUIVALENT
+            else:
+                reason = f"neither a difference is shown nor that there is none beyond {margin:g}"
+        judged.append(Judgement(effect, verdict, p, p_equivalence, family, reason))
+    return judged
+
+
+def adjusted(p_values: Sequence[float | None]) -> list[float | None]:
+    """p after Holm over those that are not None, in their places."""
+    corrected = iter(holm([p for p in p_values if p is not None]))
+    return [None if p is None else next(corrected) for p in p_values]

@@ -1,0 +1,205 @@
+"""Rankings: activations within equal budgets, each at its own best learning rate, and which cannot be told apart.
+
+A view gives every activation the same budget: equal parameters and steps, equal FLOPs, or equal wall-clock time. The
+budget is the least that any of them used, and each run's validation loss is read at the step that the budget pays for,
+linearly between evaluations. A run that is cut there had not finished its schedule, so its loss is above what a
+schedule of that length would reach: a view errs against the more expensive activation.
+"""
+
+import dataclasses
+import itertools
+import statistics
+import string
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from actlab.analysis.contrasts import Grid, Pair, Score, measure
+from actlab.analysis.effects import DIFFERENT, Effect, Interval, Judgement, judge
+from actlab.analysis.protocol import Contrast, lower
+from actlab.analysis.results import Condition, Result
+from actlab.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Standing:
+    """An activation's place. Loss and sensitivity are means over `seeds` complete seeds, nats, with t intervals.
+
+    `best_rate` has the lowest mean loss. `loss` is taken at the rate that the other seeds choose (`Grid.own_best`), and
+    its interval spans both choices. Activations that share a group cannot be told apart. None where there are too few
+    seeds or rates.
+    """
+
+    activation: str
+    best_rate: float | None
+    loss: float | None
+    interval: Interval | None
+    sensitivity: float | None
+    sensitivity_interval: Interval | None
+    seeds: int
+    runs: int
+    failed: int  # runs that diverged, or ended no lower than they began
+    groups: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """A budget and the grid of losses within it; `grid` is None where it cannot be computed, and `reason` says why.
+
+    comparison.py adds the standings, lowest loss first, the pairs asked for, and the judgements on all pairs.
+    """
+
+    name: str
+    unit: str
+    budget: float | None
+    steps: Mapping[str, float]
+    grid: Grid | None
+    reason: str = ""
+    standings: tuple[Standing, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    ranked: Mapping[Contrast, Judgement] = dataclasses.field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        """The budget with its unit."""
+        if self.budget is None:
+            return "-"
+        form = ",.0f" if 1000 <= self.budget < 1e9 else ".3g"
+        return f"{self.budget:{form}} {self.unit}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {
+            "unit": self.unit,
+            "budget": self.budget,
+            "steps": dict(self.steps),
+            "reason": self.reason,
+            "ranking": [dataclasses.asdict(standing) for standing in self.standings],
+            "pairs": [pair.as_dict() for pair in self.pairs],
+        }
+
+
+class _Missing(Exception):
+    """Why a view cannot be computed."""
+
+
+def views(condition: Condition) -> Iterator[View]:
+    """The three views, equal parameters first."""
+    results = condition.results
+    steps = {result.activation: float(result.steps) for result in results if result.status == "finished"}
+    parameters = float(statistics.median(result.parameters for result in results))
+    yield View("parameters", "parameters", parameters, steps, _grid(results, steps))
+    finished: dict[str, list[Result]] = {}
+    for result in results:
+        if result.status == "finished":
+            finished.setdefault(result.activation, []).append(result)
+    for name, unit, cost in (("flops", "FLOP", _flops), ("seconds", "s", _seconds)):
+        try:
+            budget, paid = _budget({name: cost(runs) for name, runs in finished.items()}, steps)
+            yield View(name, unit, budget, paid, _grid(results, paid))
+        except _Missing as missing:
+            yield View(name, unit, None, {}, None, str(missing))
+
+
+def _flops(runs: Sequence[Result]) -> float:
+    """FLOP of a step."""
+    return runs[0].flops_per_token * runs[0].tokens / max(runs[0].steps, 1)
+
+
+def _seconds(runs: Sequence[Result]) -> float:
+    """Seconds of a step of one lane, the median over runs: a lane's share of its program."""
+    timed = [seconds for run in runs if (seconds := _step_seconds(run))]
+    if len(timed) < len(runs):
+        raise _Missing(f"{len(runs) - len(timed)} runs of {runs[0].activation} have no seconds")
+    return statistics.median(timed)  # a run that another program slowed down does not count
+
+
+def _step_seconds(run: Result) -> float | None:
+    if not run.steps:
+        return None
+    if run.tokens_per_second:
+        return run.tokens / run.steps / run.tokens_per_second
+    # Older tables have no speed: this is all of the session's time, compilation included.
+    return run.seconds / run.lanes / run.steps if run.seconds else None
+
+
+def _budget(costs: Mapping[str, float], steps: Mapping[str, float]) -> tuple[float | None, dict[str, float]]:
+    """The budget and the steps it pays each activation."""
+    if not costs:
+        return None, {}
+    budget = min(cost * steps[name] for name, cost in costs.items())
+    # The activation that sets the budget gets all of its steps, whatever the rounding.
+    paid = {name: budget / cost if budget < cost * steps[name] else steps[name] for name, cost in costs.items()}
+    return budget, paid
+
+
+def _grid(results: Sequence[Result], steps: Mapping[str, float]) -> Grid:
+    return Grid.of((one.activation, one.learning_rate, one.seed, _score(one, steps)) for one in results)
+
+
+def _score(result: Result, steps: Mapping[str, float]) -> Score:
+    if not result.learned or steps[result.activation] == result.steps:
+        return Score(result.loss, result.learned)
+    points = sorted({0: result.initial_loss, **dict(result.curve), result.steps: result.final_loss}.items())
+    if len(points) < 3:
+        raise _Missing(f"{result.run} has no validation losses between its first and last: give its metrics.jsonl")
+    at, losses = np.asarray(points, np.float64).T
+    loss = float(np.interp(steps[result.activation], at, losses))
+    return Score(min(loss, result.initial_loss), loss < result.initial_loss)
+
+
+def rank(grid: Grid, margin: float) -> tuple[list[Standing], dict[Contrast, Judgement]]:
+    """Standings, lowest loss first, and the judgements on all pairs at own best rates, Holm over the pairs.
+
+    The rates are those that all activations share, so that each chooses among as many.
+
+    Raises:
+        UserError: for activations that share no learning rate.
+    """
+    rates = grid.rates(*grid.names)
+    if not rates:
+        raise UserError(f"{', '.join(grid.names)} share no learning rate: train them at the same ones.")
+    standings = sorted(
+        (_standing(grid, name, rates) for name in grid.names),
+        key=lambda one: (one.loss is None, one.loss or 0.0, one.activation),
+    )
+    order = [standing.activation for standing in standings]
+    pairs = [lower(*names) for names in itertools.combinations(order, 2)]
+    judged = dict(zip(pairs, judge([measure(pair, grid).effect for pair in pairs], margin), strict=True))
+    groups = letters(order, [pair.activations for pair, one in judged.items() if one.verdict in DIFFERENT])
+    return [dataclasses.replace(one, groups=groups[one.activation]) for one in standings], judged
+
+
+def letters(order: Sequence[str], different: Iterable[Collection[str]]) -> dict[str, tuple[str, ...]]:
+    """Groups a, b, ... such that two names share one if and only if they are not in `different`.
+
+    Insert and absorb; Piepho 2004, doi:10.1198/1061860043515.
+    """
+    groups = [frozenset(order)]
+    for pair in different:
+        one, other = pair
+        split = [part for group in groups if {one, other} <= group for part in (group - {one}, group - {other})]
+        kept = [group for group in groups if not {one, other} <= group]
+        unique = list(dict.fromkeys([*kept, *split]))
+        # A group within another says nothing.
+        groups = [group for group in unique if not any(group < other for other in unique)]
+    groups.sort(key=lambda group: [order.index(name) for name in sorted(group, key=order.index)])
+    return {name: tuple(_label(index) for index, group in enumerate(groups) if name in group) for name in order}
+
+
+def _label(index: int) -> str:
+    more, letter = divmod(index, 26)
+    return (_label(more - 1) if more else "") + string.ascii_lowercase[letter]
+
+
+def _standing(grid: Grid, name: str, rates: Sequence[float]) -> Standing:
+    seeds = grid.complete_seeds(rates, name)
+    own, at_best = grid.own_best(name, rates, seeds), grid.at_best_mean(name, rates, seeds)
+    loss = Effect(tuple(own.values()), also=tuple(at_best.values()))
+    sensitivity = Effect(tuple(grid.sensitivities(name, rates, seeds).values()) if len(rates) > 1 else ())
+    scores = [score for cell in grid.cells[name].values() for score in cell.values()]
+    best = grid.best_rate(name, rates, seeds) if seeds else None
+    failed = sum(not score.learned for score in scores)
+    means = (loss.mean, loss.interval, sensitivity.mean, sensitivity.interval)
+    return Standing(name, best, *means, len(seeds), len(scores), failed)

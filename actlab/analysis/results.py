@@ -1,0 +1,425 @@
+"""Results: the one reader of results.csv, and which of its runs may be compared.
+
+`read` takes workdirs and tables, checks every cell, and adds the curves of metrics.jsonl where that file exists. It
+accepts any mixture of runs; `conditions` groups those that may be compared and refuses the rest.
+"""
+
+import dataclasses
+import itertools
+import math
+import operator
+import pathlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Literal
+
+from actlab import config as config_lib
+from actlab.config import LOSS_UNITS, Config
+from actlab.errors import UserError
+from actlab.workdir import records
+
+FILE = "results.csv"
+FINGERPRINT = 12  # digits of the data's fingerprint that a table has
+DONE, WAITING = ("finished", "diverged"), "waiting"
+STATUSES = (*DONE, "stopped", WAITING)
+# A row has these itself, or the losses of a finished run do not depend on them.
+_MAY_DIFFER: tuple[config_lib.Role, ...] = ("traced", "coordinate", "recording", "external")
+_LOSSES = ("initial_loss", "final_loss")
+_NUMBERS = ("steps", "tokens", "parameters", "flops_per_token")
+# A gated feed-forward is rounded to a multiple of 8, which leaves a small difference in size; more is another scale.
+_OTHER_SCALE, _NOTEWORTHY = 0.05, 0.01
+Row = Mapping[str, str]
+Axes = tuple[tuple[str, str], ...]  # (field, value) of further swept fields
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """A run, as its row of results.csv has it. Losses are in `unit`.
+
+    `seconds` is the time of its program with all its `lanes`, evaluations and compilation included; `tokens_per_second`
+    the median speed of training alone, of all lanes together. `axes` are the further swept fields, `curve` the
+    validation losses (step, loss) from metrics.jsonl or from the column of that name ("400:1.62 800:1.38"), `cells` the
+    row itself. A run that is `waiting`, since its study is not trained to the end, has its place and no numbers.
+    """
+
+    run: str
+    activation: str
+    learning_rate: float
+    seed: int
+    data: str
+    tokenizer: str
+    status: str
+    initial_loss: float
+    final_loss: float
+    steps: int
+    tokens: int
+    parameters: int
+    flops_per_token: float
+    seconds: float | None = None
+    tokens_per_second: float | None = None
+    objective: str = "next_token"
+    lanes: int = 1
+    best_loss: float | None = None
+    floor: float | None = None
+    data_fingerprint: str = ""
+    axes: Axes = ()
+    curve: tuple[tuple[int, float], ...] = ()
+    cells: Row = dataclasses.field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def cell(self) -> tuple[str, float, Axes]:
+        """What runs that differ in nothing but the seed have in common."""
+        return self.activation, self.learning_rate, self.axes
+
+    @property
+    def place(self) -> tuple[str, float, Axes, int]:
+        """What tells the runs of a comparison apart: cell and seed."""
+        return *self.cell, self.seed
+
+    def axes_among(self, paths: Collection[str]) -> Axes:
+        """Its further axes, those of `paths` only."""
+        return tuple((path, value) for path, value in self.axes if path in paths)
+
+    @property
+    def unit(self) -> str:
+        """The unit of its losses."""
+        unit = LOSS_UNITS.get(self.objective, "nats")
+        return unit.replace("token", "byte") if self.tokenizer == "bytes" else unit
+
+    @property
+    def done(self) -> bool:
+        """Whether it was trained to its end, which may have been a divergence."""
+        return self.status in DONE
+
+    @property
+    def learned(self) -> bool:
+        """Whether it ended below the loss it began with."""
+        return self.status != "diverged" and self.final_loss < self.initial_loss
+
+    @property
+    def loss(self) -> float:
+        """The smaller of final and initial loss; a diverged run counts with its initial loss.
+
+        `read` gives a run that was not finite even there the mean initial loss of the runs with its seed.
+        """
+        return self.final_loss if self.learned else self.initial_loss
+
+
+# Columns that a table must have: the fields of a result without a default, where both of these are MISSING.
+REQUIRED = [field.name for field in dataclasses.fields(Result) if field.default is field.default_factory]
+
+
+def read(paths: Sequence[pathlib.Path]) -> list[Result]:
+    """The runs of workdirs or results.csv files, in their order.
+
+    A field that is an axis in one workdir and fixed in another is filled in from the latter's config.json, the data's
+    fingerprint from its manifest.json.
+
+    Raises:
+        UserError: for a path without results, a missing column, an invalid cell, a finished run whose loss is not
+            finite, an invalid line of metrics.jsonl, or workdirs whose configs differ in more than activation, learning
+            rate, seed and axes.
+    """
+    return list(itertools.chain(*read_each(paths)))
+
+
+def read_each(paths: Sequence[pathlib.Path]) -> list[list[Result]]:
+    """As `read`, a list for each path."""
+    sources = [_Source(path) for path in paths]
+    # An axis of any table is a place of every run, or runs of two tables could not be told apart.
+    axes = list(dict.fromkeys(name for source in sources for name in source.axes))
+    configs = [source for source in sources if source.config]
+    for other in configs[1:]:
+        _require_alike(configs[0], other, axes)
+    tables = [source.results(axes) for source in sources]
+    every = list(itertools.chain(*tables))
+    return [[_with_initial_loss(result, every) for result in table] for table in tables]
+
+
+def _with_initial_loss(run: Result, results: Sequence[Result]) -> Result:
+    """A run that was not finite at its first evaluation gets the initial loss of the runs beside it with its seed."""
+    if not run.done or math.isfinite(run.initial_loss):
+        return run
+    beside = [
+        one
+        for one in results
+        if one.done
+        and math.isfinite(one.initial_loss)
+        and (one.data, one.tokenizer, one.axes) == (run.data, run.tokenizer, run.axes)
+    ]
+    known = [one.initial_loss for one in beside if one.seed == run.seed] or [one.initial_loss for one in beside]
+    if not known:
+        raise UserError(f"{run.run} was not finite when it began, nor was a run beside it: leave {run.activation} out.")
+    return dataclasses.replace(run, initial_loss=math.fsum(known) / len(known))
+
+
+class _Source:
+    """A workdir or a file."""
+
+    def __init__(self, path: pathlib.Path):
+        self.path = path / FILE if path.is_dir() else path
+        if not self.path.is_file():
+            fault = "does not exist" if path.suffix == ".csv" else "holds no results.csv"
+            raise UserError(f"{path} {fault}: give a workdir whose runs are done, or such a file.")
+        self.rows = records.read_table(self.path)
+        missing = [name for name in REQUIRED if self.rows and name not in self.rows[0]]
+        if missing:
+            raise UserError(f"{path} has no column {', '.join(missing)}: give a results.csv as a sweep writes it.")
+        if not self.rows:
+            raise UserError(f"{path} has no row: train first.")
+        known = config_lib.fields()
+        # A swept field's column is its path, "optimizer.warmup_steps"; weight decay has a short name in every table.
+        self.axes = [name for name in self.rows[0] if name == "weight_decay" or ("." in name and name in known)]
+        workdir = records.Workdir(self.path.parent, writes=False)
+        config = self.path.with_name("config.json")
+        self.config: Config | None = config_lib.load(config) if config.is_file() else None
+        self._fingerprint: str = workdir.manifest().get("data", {}).get("fingerprint", "")[:FINGERPRINT]
+
+    def results(self, axes: Sequence[str]) -> list[Result]:
+        curves = _curves(self.path.with_name("metrics.jsonl"))
+        results = []
+        for number, row in enumerate(self.rows, start=2):
+            places = tuple((axis, self._place(row, axis)) for axis in axes)
+            fingerprint = row["data_fingerprint"] if "data_fingerprint" in row else self._fingerprint
+            results.append(_result(row, f"{self.path} line {number}", places, curves.get(row["run"], ()), fingerprint))
+        return results
+
+    def _place(self, row: Row, axis: str) -> str:
+        if axis in row:
+            return row[axis]
+        if self.config and axis != "weight_decay":
+            return as_cell(config_lib.flat(self.config)[axis])
+        raise UserError(f"{self.path} has no column {axis}, which another table has: compare tables of equal columns.")
+
+
+def as_cell(value: object) -> str:
+    """A field's value as results.csv has it."""
+    return "" if value is None else str(value)
+
+
+def _curves(path: pathlib.Path) -> dict[str, tuple[tuple[int, float], ...]]:
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for row in records.read(path, "split"):
+        if row["split"] == "validation" and row.get("loss") is not None:
+            curves.setdefault(row["run"], []).append((row["step"], row["loss"]))
+    return {run: tuple(sorted(points)) for run, points in curves.items()}
+
+
+def _result(row: Row, where: str, axes: Axes, curve: tuple[tuple[int, float], ...], fingerprint: str) -> Result:
+    filled = row  # the numbers of a run that is not trained yet are empty cells
+    if row["status"] == WAITING:
+        filled = {**row, **dict.fromkeys(_NUMBERS, "0"), **dict.fromkeys(_LOSSES, "nan")}
+    cells = _Cells(filled, where)
+    result = Result(
+        **{name: cells.text(name) for name in ("run", "activation", "data", "tokenizer", "status")},
+        learning_rate=cells.number("learning_rate"),
+        seed=cells.whole("seed"),
+        initial_loss=cells.number("initial_loss", finite=row["status"] not in (WAITING, "diverged")),
+        final_loss=cells.number("final_loss", finite=False),
+        steps=cells.whole("steps"),
+        tokens=cells.whole("tokens"),
+        parameters=cells.whole("parameters"),
+        flops_per_token=cells.number("flops_per_token"),
+        seconds=cells.optional("seconds"),
+        tokens_per_second=cells.optional("tokens_per_second"),
+        objective=row.get("objective") or "next_token",  # older tables lack the column
+        lanes=cells.whole("lanes") if row.get("lanes") else 1,
+        best_loss=cells.optional("best_loss"),
+        floor=cells.optional("floor"),
+        data_fingerprint=fingerprint,
+        axes=axes,
+        curve=curve or cells.curve(),
+        cells=row,
+    )
+    if result.status not in STATUSES:
+        raise UserError(f"{where}: status={result.status!r} is not one of {', '.join(STATUSES)}.")
+    if result.status == "finished" and not math.isfinite(result.final_loss):
+        raise UserError(
+            f"{where}: final_loss={result.final_loss} of a finished run is not finite: a run that diverged has "
+            "status=diverged, any other must be trained again."
+        )
+    if result.lanes < 1:
+        raise UserError(f"{where}: lanes={result.lanes} must be 1 or more.")
+    return result
+
+
+class _Cells:
+    """The cells of a row as values; an invalid one raises a UserError that names line and column."""
+
+    def __init__(self, row: Row, where: str):
+        self._row, self._where = row, where
+
+    def text(self, name: str) -> str:
+        if not self._row[name].strip():
+            raise UserError(f"{self._where}: {name} is empty: fill it in.")
+        return self._row[name].strip()
+
+    def number(self, name: str, finite: bool = True) -> float:
+        text = self.text(name)
+        try:
+            value = float(text)
+        except ValueError as error:
+            raise self._fault(name, "number") from error
+        if finite and not math.isfinite(value):
+            raise self._fault(name, "finite number")
+        return value
+
+    def whole(self, name: str) -> int:
+        value = self.number(name)
+        if value != int(value):
+            raise self._fault(name, "whole number")
+        return int(value)
+
+    def optional(self, name: str) -> float | None:
+        """None where the column is missing, empty or NaN, as the floor of a text of unknown entropy is."""
+        if not self._row.get(name, "").strip():
+            return None
+        value = self.number(name, finite=False)
+        return value if math.isfinite(value) else None
+
+    def curve(self) -> tuple[tuple[int, float], ...]:
+        """The column "curve"; empty where there is none."""
+        text = self._row.get("curve", "")
+        try:
+            points = [point.split(":") for point in text.split()]
+            return tuple((int(step), float(loss)) for step, loss in points)
+        except ValueError as error:
+            raise self._fault("curve", "list of step:loss") from error
+
+    def _fault(self, name: str, kind: str) -> UserError:
+        return UserError(f"{self._where}: {name}={self._row[name]!r} is not a {kind}: correct the row.")
+
+
+def _require_alike(one: _Source, other: _Source, swept: Collection[str]) -> None:
+    ours, theirs = (config_lib.flat(source.config) for source in (one, other) if source.config)
+    may_differ = {"sweep", *(path for role in _MAY_DIFFER for path in config_lib.paths(role))}
+    for path, value in ours.items():
+        if path not in may_differ and path not in swept and value != theirs[path]:
+            raise UserError(
+                f"config.{path} is {value!r} in {one.path.parent} and {theirs[path]!r} in {other.path.parent}: "
+                "compare runs that differ only in activation, learning rate, seed and the axes of a sweep."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """The finished and diverged runs at one place of the further axes, of at least two activations.
+
+    They differ only in activation, learning rate and seed. `to_come` are activations with runs that are not done.
+    """
+
+    axes: Axes
+    results: tuple[Result, ...]
+    warnings: tuple[str, ...]
+    to_come: frozenset[str] = frozenset()
+
+    @property
+    def scale(self) -> str:
+        """The scale that a verdict holds at, in words."""
+        return scale_of(self.results, self.axes)
+
+
+def scale_of(results: Sequence[Result], axes: Axes) -> str:
+    """The scale of runs at a place of further axes, in words."""
+    longest = max(results, key=lambda result: result.steps)
+    place = "".join(f", {path}={value}" for path, value in axes)
+    return f"{longest.parameters:,} parameters, {longest.steps:,} steps, {longest.data} ({longest.tokenizer}){place}"
+
+
+def conditions(results: Sequence[Result]) -> list[Condition]:
+    """Groups runs by their further axes, in table order. Runs that are not done are left out, with a warning.
+
+    So are places where fewer than two activations have done runs and others are still to come.
+
+    Raises:
+        UserError: for no runs; mixed objectives, data sets, data fingerprints or tokenizers; and within a condition for
+            fewer than two activations, a run given twice, or mixed steps, tokens per step, floors, or numbers of
+            parameters or FLOPs that differ by more than 5%.
+    """
+    done = [result for result in results if result.done]
+    if not results:
+        raise UserError("the table has no runs: train first.")
+    for what in ("objective", "data", "tokenizer"):
+        require_one(what, done, operator.attrgetter(what))
+    known = [result for result in done if result.data_fingerprint]
+    require_one("data fingerprint", known, lambda result: result.data_fingerprint)
+    varying = varying_axes(results)
+    groups: dict[Axes, list[Result]] = {}
+    for result in results:
+        groups.setdefault(result.axes_among(varying), []).append(result)
+    ready = {place: group for place, group in groups.items() if not _is_to_come(group)}
+    # Where no place is ready, the first says in its error what is missing.
+    return [_condition(place, group) for place, group in (ready or groups).items()]
+
+
+def _is_to_come(group: Iterable[Result]) -> bool:
+    done = {result.activation for result in group if result.done}
+    return len(done) < 2 and {result.activation for result in group} > done
+
+
+def varying_axes(results: Sequence[Result]) -> list[str]:
+    """The further axes at which the runs have more than one value, in the order of the table."""
+    values: dict[str, set[str]] = {}
+    for path, value in itertools.chain.from_iterable(result.axes for result in results):
+        values.setdefault(path, set()).add(value)
+    return [path for path, found in values.items() if len(found) > 1]
+
+
+def _condition(axes: Axes, group: Sequence[Result]) -> Condition:
+    done = [result for result in group if result.done]
+    to_come = frozenset(result.activation for result in group if not result.done)
+    n_open = len(group) - len(done)
+    warnings = [f"{n_open} of {len(group)} runs are not trained to their end and are left out"] if n_open else []
+    activations = list(dict.fromkeys(result.activation for result in done))
+    if len(activations) < 2:
+        where = "".join(f" at {path}={value}" for path, value in axes)
+        raise UserError(f"only {', '.join(activations) or 'stopped runs'}{where}: a comparison needs two activations.")
+    require_run_once(done)
+    # A diverged run ends where it diverged, perhaps before its first step.
+    require_one("steps", [result for result in done if result.status == "finished"], lambda result: result.steps)
+    started = [result for result in done if result.steps]
+    require_one("tokens per step", started, lambda result: result.tokens / result.steps)
+    require_one("floor", [result for result in done if result.floor is not None], lambda result: result.floor)
+    for what in ("parameters", "flops_per_token"):
+        differ = spread(what, done)
+        if differ > _NOTEWORTHY:
+            warnings.append(f"{what} differ by {differ:.1%} between activations")
+    return Condition(axes, tuple(done), tuple(warnings), to_come)
+
+
+def require_one(what: str, results: Sequence[Result], value: Callable[[Result], object]) -> None:
+    """Raises UserError if the runs differ in it."""
+    found = {value(result): result for result in reversed(results)}
+    if len(found) > 1:
+        one, other = list(found)[-1], list(found)[0]
+        raise UserError(
+            f"the table mixes {what} {one} ({found[one].run}) and {other} ({found[other].run}): "
+            "compare runs of one objective, data set, tokenizer and scale."
+        )
+
+
+def spread(what: Literal["parameters", "flops_per_token"], results: Sequence[Result]) -> float:
+    """Largest over smallest, minus 1. Raises UserError where that is another scale."""
+    cost = operator.attrgetter(what)
+    least, most = min(results, key=cost), max(results, key=cost)
+    if cost(least) <= 0:
+        raise UserError(f"{what}={cost(least):g} of {least.run} must be positive: correct the table.")
+    found = cost(most) / cost(least) - 1
+    if found > _OTHER_SCALE:
+        raise UserError(
+            f"the table mixes scales: {what} is {cost(least):,.0f} for {least.run} and {cost(most):,.0f} for "
+            f"{most.run}, {found:.0%} more: compare models of equal size and context."
+        )
+    return found
+
+
+def require_run_once(results: Iterable[Result]) -> None:
+    """Raises UserError if two runs have the same activation, learning rate and seed."""
+    seen: set[tuple[str, float, int]] = set()
+    for result in results:
+        place = (result.activation, result.learning_rate, result.seed)
+        if place in seen:
+            raise UserError(
+                f"{result.activation} at learning rate {result.learning_rate:g} with seed {result.seed} comes twice: "
+                "remove one of the rows, or give the axis that tells them apart its column."
+            )
+        seen.add(place)

@@ -1,0 +1,217 @@
+"""The folder of a study: study.py says which contrasts decide which claim, results.csv is the table that decides.
+
+The table is a workdir's, with columns added from its other files, so that it holds all that a verdict rests on.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import pathlib
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from actlab import config as config_lib
+from actlab.analysis.protocol import LOSS, SENSITIVITY, Claims, Contrast, contrasts_of
+from actlab.analysis.results import DONE, FINGERPRINT, WAITING
+from actlab.analysis.results import FILE as RESULTS
+from actlab.analysis.survival import permanently_dead, revival_rate
+from actlab.analysis.verdicts import Orders
+from actlab.config import Config, sweep, user_code
+from actlab.errors import UserError
+from actlab.files import write_atomically
+from actlab.workdir import records
+from actlab.workdir.records import Workdir
+from actlab.workdir.traces import read_censuses
+
+FILE = "study.py"
+_DIGITS = 9
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """What a study.py says beside its config.
+
+    The `claims` and their contrasts, `questions`, a `baseline` for Dunnett's test, and `orders`: published losses, with
+    which our order of activations is compared.
+    """
+
+    folder: pathlib.Path
+    claims: Claims
+    questions: tuple[str, ...]
+    baseline: str | None
+    orders: Orders
+
+    @property
+    def columns(self) -> set[str]:
+        """Columns of results.csv that its contrasts ask for."""
+        contrasts = itertools.chain.from_iterable(map(contrasts_of, self.claims.values()))
+        return {contrast.of for contrast in contrasts} - {LOSS, SENSITIVITY}
+
+    def of(self, names: Collection[str]) -> "Study":
+        """The part of the study that a table with these activations can answer, while others are not trained yet."""
+        questions = [text for text in self.questions if {name.strip() for name in text.split("<")} <= set(names)]
+        baseline = self.baseline if self.baseline in names else None
+        return dataclasses.replace(self, questions=tuple(questions), baseline=baseline)
+
+
+def find(folder: pathlib.Path) -> Study | None:
+    """The study of a folder or, for one of its arms, of the folder above; None where there is none.
+
+    Raises:
+        UserError: for a study.py that fails, or whose CLAIMS are not contrasts.
+    """
+    path = next((place / FILE for place in (folder, folder.absolute().parent) if (place / FILE).is_file()), None)
+    if path is None:
+        return None
+    module = user_code.run(str(path), str(path))
+    claims = getattr(module, "CLAIMS", {})
+    wrong = [id for id, entry in claims.items() if not all(isinstance(one, Contrast) for one in contrasts_of(entry))]
+    if wrong:
+        raise UserError(f"{path}: CLAIMS[{wrong[0]!r}] is not a contrast: write it with actlab.analysis.protocol.")
+    questions, baseline = tuple(getattr(module, "QUESTIONS", ())), getattr(module, "BASELINE", None)
+    return Study(folder, claims, questions, baseline, getattr(module, "ORDERS", {}))
+
+
+@contextlib.contextmanager
+def table_of(study: Study, paths: Sequence[pathlib.Path]) -> Iterator[pathlib.Path]:
+    """The table to decide on: the study's own results.csv if that or its folder is given, else one made from a workdir.
+
+    The latter replaces the study's own when the context ends without an error.
+
+    Raises:
+        UserError: for several paths or another file; for a workdir that lacks a run which is done in the study's own
+            table, on the same data at the same scale; or that is to hold the verdicts itself, where the study's table
+            would replace its own.
+    """
+    path = paths[0]
+    if len(paths) > 1:
+        raise UserError(f"{len(paths)} tables are given: the study in {study.folder} has one: name one workdir.")
+    if path.is_file() and path.name != RESULTS:
+        raise UserError(f"{path} is not the table of the study in {study.folder}: give a workdir or its folder.")
+    folder = path if path.is_dir() else path.parent
+    if folder.resolve() == study.folder.resolve():
+        if (folder / "config.json").is_file():
+            raise UserError(
+                f"{folder} is a workdir, whose results.csv the study's would replace: name another folder for the "
+                f"verdicts, --verdicts={folder.parent}/judged/verdicts.json."
+            )
+        yield study.folder / RESULTS
+        return
+    rows = collect(folder, study)
+    _require_kept(study.folder / RESULTS, rows, folder)
+    with tempfile.TemporaryDirectory() as held:
+        Workdir(pathlib.Path(held)).write_results(rows)
+        path = pathlib.Path(held) / RESULTS
+        # An error in the caller's block is raised here, so that a table which cannot be decided on replaces none.
+        yield path
+        write_atomically(study.folder / RESULTS, path.read_text())
+
+
+def _require_kept(path: pathlib.Path, rows: Sequence[Mapping[str, Any]], workdir: pathlib.Path) -> None:
+    """Refuses a table that would replace that of another experiment."""
+    if not path.is_file():
+        return
+    held, new = _done(records.read_table(path)), set(_done(rows))
+    lost = [row for row in held if row not in new]
+    if lost:
+        own = path.parent / "mine" / "verdicts.json"
+        name, *of = lost[0]
+        raise UserError(
+            f"{path} has {len(held)} runs, of which {workdir} lacks {len(lost)}, the first {name} ({', '.join(of)}): "
+            f"give that study's workdir, or write the verdicts elsewhere, --verdicts={own}."
+        )
+
+
+def _done(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Name, data and scale of each run that is done, which are the same where it is trained again."""
+    found = []
+    for row in rows:
+        if row["status"] in DONE:
+            scale = [f"data {row.get('data_fingerprint')}", f"{row.get('parameters')} parameters"]
+            # The step at which a run diverges may depend on rounding, and with it the number of tokens.
+            scale += [f"{row.get('tokens')} tokens"] if row["status"] == "finished" else []
+            found.append((row["run"], *scale))
+    return found
+
+
+def collect(workdir: pathlib.Path, study: Study) -> list[dict[str, Any]]:
+    """The rows of a workdir's results.csv with what its other files add, and a row for each run that is waiting.
+
+    Added are `data_fingerprint`, `curve` (validation losses, "step:loss ..."), D6 and revival at the first census in
+    the second half (`permanently_dead_fraction`, `revival_rate`), and further columns that the study's claims ask for,
+    from the last probe, a mean over layers.
+    """
+    files = Workdir(workdir, writes=False)
+    rows: list[dict[str, Any]] = [*files.results()]
+    if not rows:
+        raise UserError(f"{workdir} holds no results.csv: give a workdir whose runs are done.")
+    rows += _waiting(workdir, rows)
+    fingerprint = files.manifest().get("data", {}).get("fingerprint", "")
+    metrics, traces = _by_run(files.metrics()), _by_run(files.traces())
+    wanted = sorted(study.columns - set(rows[0]) - {"permanently_dead_fraction", "revival_rate"})
+    for row in rows:
+        waits = row["status"] == WAITING
+        mine, traced = ([] if waits else of.get(row["run"], []) for of in (metrics, traces))
+        row["data_fingerprint"] = fingerprint[:FINGERPRINT]
+        row["curve"] = _curve(mine)
+        row |= _deaths(row["run"], traced)
+        row |= {name: _last_probe(mine, name) for name in wanted}
+    return rows
+
+
+def _waiting(workdir: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each run of the sweep that has none yet, so that the table says what is missing."""
+    path, known = workdir / "config.json", {row["run"] for row in rows}
+    config = config_lib.load(path) if path.is_file() else Config()
+    found = []
+    for run in sweep.expand(config) if config.sweep else ():
+        if run.name not in known:
+            own, one = config_lib.flat(run.config), run.config
+            named = {
+                "run": run.name,
+                "activation": one.model.activation,
+                "learning_rate": one.optimizer.learning_rate,
+                "weight_decay": one.optimizer.weight_decay,
+                "seed": one.seed,
+                "data": one.data.name,
+                "tokenizer": one.data.tokenizer,
+                "status": WAITING,
+            }
+            axes = {path: own[path] for path in rows[0] if path in own}
+            found.append({**dict.fromkeys(rows[0], ""), **named, **axes})
+    return found
+
+
+def _by_run(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["run"], []).append(row)
+    return found
+
+
+def _curve(rows: Iterable[Mapping[str, Any]]) -> str:
+    points = [(row["step"], row["loss"]) for row in rows if row["split"] == "validation" and row["loss"] is not None]
+    return " ".join(f"{step}:{loss:.{_DIGITS}g}" for step, loss in sorted(points))
+
+
+def _deaths(run: str, rows: list[dict[str, Any]]) -> dict[str, str]:
+    """D6 and revival of the units that are dead at the first census of the second half; empty without later ones."""
+    censuses = read_censuses(rows, run)
+    at = 0 if censuses is None else int(np.argmax(censuses.steps_P >= censuses.steps_P[-1] / 2))
+    if censuses is None or at == len(censuses.steps_P) - 1:
+        return {"permanently_dead_fraction": "", "revival_rate": ""}
+    share = float(permanently_dead(censuses.dead_PLF)[at].mean())
+    rate = float(revival_rate(censuses.dead_PLF)[at])
+    return {"permanently_dead_fraction": f"{share:.{_DIGITS}g}", "revival_rate": f"{rate:.{_DIGITS}g}"}
+
+
+def _last_probe(rows: Iterable[Mapping[str, Any]], name: str) -> str:
+    """The value at the last probe that has it, a mean over layers; empty if none has."""
+    for row in reversed([row for row in rows if row["split"] == "probe"]):
+        layers = [value for key, value in row.items() if key == name or key.endswith(f"/{name}")]
+        if layers and None not in layers:
+            return f"{float(np.mean(layers)):.{_DIGITS}g}"
+    return ""

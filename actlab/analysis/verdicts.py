@@ -1,0 +1,345 @@
+"""Verdicts on claims: what a study's contrasts say of them, and verdicts.json.
+
+A claim states all of its contrasts at every place of the axes that their arms leave open. It is supported if every one
+is, refuted if any one is, equivalent if all are, and undecided otherwise. Holm's family is all tests of the claim. A
+test decides nothing while runs of it are not trained.
+"""
+
+import dataclasses
+import itertools
+import json
+import math
+import operator
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from actlab.analysis.comparison import Comparison
+from actlab.analysis.contrasts import Grid, Measured, Score, measure
+from actlab.analysis.effects import (
+    ALPHA,
+    CONFIDENCE,
+    DIFFERENT,
+    MARGIN,
+    Judgement,
+    Trend,
+    Verdict,
+    adjusted,
+    jonckheere_terpstra,
+    judge,
+    rank_agreement,
+)
+from actlab.analysis.protocol import LOSS, SENSITIVITY, Arm, Claims, Contrast, contrasts_of
+from actlab.analysis.results import Result, as_cell, require_one, require_run_once, scale_of, spread, varying_axes
+from actlab.errors import UserError
+from actlab.files import write_atomically
+
+FILE = "verdicts.json"
+Orders = Mapping[str, Mapping[str, float]]  # published losses by source and activation
+_DIGITS = 9  # what a sum in another order could change is left out
+
+
+@dataclasses.dataclass(frozen=True)
+class Ruling:
+    """The verdict on a contrast at one place. `p` is what decided, adjusted by Holm over `family` tests.
+
+    The effect in `measured` is oriented: a negative one is what the contrast states.
+    """
+
+    contrast: Contrast
+    scale: str
+    measured: Measured
+    trend: Trend | None
+    verdict: Verdict
+    p: float | None
+    family: int
+    reason: str
+
+    def __str__(self) -> str:
+        """In words, as the ledger of claims prints it."""
+        return words(self.as_dict())
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        effect, trend = self.measured.effect, self.trend
+        return {
+            "says": str(self.contrast),
+            "verdict": str(self.verdict),
+            "reason": self.reason,
+            "mean": None if effect.mean is None else self._stated(effect.mean),
+            # Stating an "above" turns the sign, and with it the order of an interval's ends.
+            "interval": None if effect.interval is None else sorted(map(self._stated, effect.interval)),
+            "bca_interval": None if effect.bootstrap is None else sorted(map(self._stated, effect.bootstrap)),
+            "confidence": CONFIDENCE,
+            "p_holm": self.p,
+            "family": self.family,
+            "n_seeds": effect.n,
+            "seeds_left_out": effect.left_out,
+            "trend": None if trend is None else {"tau": trend.tau, "p": trend.p},
+            "scale": self.scale,
+            "row": [
+                {
+                    "arm": str(arm),
+                    "mean": float(np.mean(list(worth.chosen.values()))) if worth.chosen else None,
+                    "runs": list(worth.runs),
+                }
+                for arm, worth in zip(self.contrast.arms, self.measured.worths, strict=True)
+            ],
+        }
+
+    def _stated(self, oriented: float) -> float:
+        """A value of the oriented effect as one of the contrast's sum."""
+        return self.contrast.bound + oriented * (-1 if self.contrast.says == "above" else 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """The verdict on a claim, with its rulings; `deciding` is the one that it depends on."""
+
+    verdict: Verdict
+    rulings: tuple[Ruling, ...]
+
+    @property
+    def deciding(self) -> Ruling:
+        """For a refuted claim the clearest refutation, else the weakest ruling with the claim's verdict."""
+        if self.verdict == Verdict.REFUTED:
+            return min((one for one in self.rulings if one.verdict == Verdict.REFUTED), key=_p)
+        # A claim that holds at some places and is level at others is undecided because of the latter.
+        order = (self.verdict, Verdict.EQUIVALENT)
+        candidates = next(found for word in order if (found := [one for one in self.rulings if one.verdict == word]))
+        return max(candidates, key=_p)
+
+    def as_dict(self) -> dict[str, Any]:
+        """{"verdict", "evidence"}, for JSON."""
+        others = [one.as_dict() for one in self.rulings if one is not self.deciding]
+        evidence = {name: value for name, value in self.deciding.as_dict().items() if name != "verdict"}
+        return {"verdict": str(self.verdict), "evidence": {**evidence, "other_tests": others}}
+
+
+def _p(ruling: Ruling) -> float:
+    return 1.0 if ruling.p is None else ruling.p
+
+
+def decide(claims: Claims, results: Sequence[Result], margin: float = MARGIN) -> dict[str, Decision]:
+    """The decisions on claims that a table allows. Losses within `margin`, nats, count as equal.
+
+    Raises:
+        UserError: for a claim without contrasts, and for arms that mix data, tokenizers, model sizes or numbers of
+            tokens, or hold a run twice.
+    """
+    return {id: _decide(id, contrasts, results, margin) for id, contrasts in claims.items()}
+
+
+def _decide(id: str, contrasts: Contrast | Sequence[Contrast], results: Sequence[Result], margin: float) -> Decision:
+    tests = [test for contrast in contrasts_of(contrasts) for test in _tests(contrast, results)]
+    if not tests:
+        raise UserError(f"claim {id} has no contrast: say what decides it.")
+    effects = [measured.effect for _, _, measured in tests]
+    beyond = adjusted([effect.p_beyond(margin) for effect in effects])
+    judged = zip(tests, judge(effects, margin), beyond, strict=True)
+    rulings = tuple(_rule(*test, one, p_beyond, margin) for test, one, p_beyond in judged)
+    verdicts = {one.verdict for one in rulings}
+    if len(verdicts) == 1:
+        return Decision(verdicts.pop(), rulings)
+    return Decision(Verdict.REFUTED if Verdict.REFUTED in verdicts else Verdict.UNDECIDED, rulings)
+
+
+def _tests(contrast: Contrast, results: Sequence[Result]) -> Iterator[tuple[Contrast, str, Measured]]:
+    """The contrast measured at every place of the axes that its arms leave open, in the order of the table."""
+    around = [[run for run in results if _lies_at(arm, run)] for arm in contrast.arms]
+    matching = [
+        [run for run in runs if run.activation == arm.activation and arm.at in (None, run.learning_rate)]
+        for arm, runs in zip(contrast.arms, around, strict=True)
+    ]
+    held = {path for arm in contrast.arms for path in arm.where}
+    # Varying among all activations: an arm whose runs happen to share a place is still an arm at that place only.
+    varying = {path for runs in around for path in varying_axes(runs)} - held
+    for place in dict.fromkeys(run.axes_among(varying) for runs in matching for run in runs) or {(): None}:
+        here = [[run for run in runs if run.axes_among(varying) == place] for runs in matching]
+        done = [[run for run in runs if run.done] for runs in here]
+        _require_comparable(done)
+        measured = measure(contrast, _grid(contrast, done))
+        n_open = len({run.run for runs in here for run in runs if not run.done})
+        if n_open:
+            effect = dataclasses.replace(measured.effect, reason=f"{n_open} of its runs are not trained yet")
+            measured = dataclasses.replace(measured, effect=effect)
+        every = list(itertools.chain(*done))
+        yield contrast, scale_of(every, place) if every else "no run", measured
+
+
+def _lies_at(arm: Arm, run: Result) -> bool:
+    axes = dict(run.axes)
+    # A study.py may write 1e-3 where the table has "0.001".
+    return all(
+        path in axes and (axes[path] == as_cell(value) or _number(axes[path]) == _number(str(value)))
+        for path, value in arm.where.items()
+    )
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _require_comparable(arms: Sequence[Sequence[Result]]) -> None:
+    for runs in arms:
+        require_run_once(runs)
+    every = list(itertools.chain(*arms))
+    for what in ("data", "tokenizer"):
+        require_one(what, every, operator.attrgetter(what))
+    require_one("tokens", [run for run in every if run.status == "finished"], lambda run: run.tokens)
+    if every:
+        spread("parameters", every)
+
+
+def _grid(contrast: Contrast, arms: Sequence[Sequence[Result]]) -> Grid:
+    def score(run: Result) -> Score:
+        return Score(run.loss, run.learned, run.run, _number(run.cells.get(contrast.of, "")))
+
+    pairs = zip(contrast.arms, arms, strict=True)
+    return Grid.of((arm.place, run.learning_rate, run.seed, score(run)) for arm, runs in pairs for run in runs)
+
+
+def _rule(
+    contrast: Contrast, scale: str, measured: Measured, judgement: Judgement, p_beyond: float | None, margin: float
+) -> Ruling:
+    trend = None
+    if contrast.trend and not measured.effect.undecidable:
+        seeds = sorted(set.intersection(*(set(worth.chosen) for worth in measured.worths)))
+        groups = [np.array([worth.chosen[seed] for seed in seeds]) for worth in measured.worths]
+        trend = jonckheere_terpstra(groups)
+    if contrast.says == "level":
+        verdict, p, reason = _of_level(contrast, judgement, p_beyond, margin)
+    else:
+        verdict, p, reason = _of_difference(contrast, judgement, trend)
+    return Ruling(contrast, scale, measured, trend, verdict, p, judgement.family, reason)
+
+
+def _of_difference(contrast: Contrast, judgement: Judgement, trend: Trend | None) -> tuple[Verdict, float | None, str]:
+    """Verdict, p and reason of a statement that an arm is below or above."""
+    verdict, p, reason = judgement.verdict, judgement.p, judgement.reason
+    if verdict in DIFFERENT and contrast.trend and not _agrees(trend, contrast, verdict):
+        return Verdict.UNDECIDED, p, "the test over the ordered arms does not agree"
+    if verdict == Verdict.SUPPORTED and contrast.control:
+        return Verdict.UNDECIDED, p, "a control is passed, which refutes nothing and proves nothing"
+    if verdict == Verdict.EQUIVALENT:
+        if contrast.of not in (LOSS, SENSITIVITY):
+            return Verdict.UNDECIDED, p, "no difference is shown, and only of losses is it said what is equal"
+        p = judgement.p_equivalence
+    return verdict, p, reason
+
+
+def _of_level(
+    contrast: Contrast, judgement: Judgement, p_beyond: float | None, margin: float
+) -> tuple[Verdict, float | None, str]:
+    """Verdict, p and reason of a statement that two arms are equal: here equivalence supports it."""
+    p_equal = judgement.p_equivalence
+    if contrast.of not in (LOSS, SENSITIVITY):
+        return Verdict.UNDECIDED, None, "only of losses is it said what is equal"
+    if p_equal is None or p_beyond is None:
+        return Verdict.UNDECIDED, None, judgement.reason
+    if p_equal <= ALPHA:
+        return Verdict.SUPPORTED, p_equal, ""
+    if p_beyond <= ALPHA:
+        return Verdict.REFUTED, p_beyond, ""
+    return Verdict.UNDECIDED, p_equal, f"neither equality within {margin:g} is shown nor a difference beyond it"
+
+
+def _agrees(trend: Trend | None, contrast: Contrast, verdict: Verdict) -> bool:
+    if trend is None or trend.p > ALPHA:
+        return False
+    falls = contrast.says == "below"
+    return (trend.tau < 0) == (falls == (verdict == Verdict.SUPPORTED))
+
+
+def agreements(orders: Orders, comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """Kendall's tau between our losses at own best rates and each table of published losses, for each comparison.
+
+    Only activations that both have count. A table that does not order those is left out, as may happen while a study is
+    trained.
+    """
+    found = []
+    for comparison in comparisons:
+        ours = {one.activation: one.loss for one in comparison.main.standings if one.loss is not None}
+        for source, theirs in orders.items():
+            if (agreement := rank_agreement(ours, theirs)) is not None:
+                names = sorted(ours.keys() & theirs.keys(), key=ours.__getitem__)
+                scale = comparison.condition.scale
+                found.append({"scale": scale, "with": source, **agreement._asdict(), "our_order": names})
+    return found
+
+
+def words(evidence: Mapping[str, Any] | str) -> str:
+    """The evidence of a decision, as verdicts.json holds it, in words; a text stays as it is."""
+    if isinstance(evidence, str):
+        return evidence
+    numbers = evidence["reason"] or "decided"
+    if evidence["mean"] is not None and evidence["interval"] is not None:
+        low, high = evidence["interval"]
+        numbers = f"{evidence['mean']:+.4f} ({evidence['confidence']:.0%} interval {low:+.4f} to {high:+.4f}"
+        if evidence["p_holm"] is not None:
+            numbers += f", p {evidence['p_holm']:.2g} after Holm over {evidence['family']}"
+        numbers += f"); {evidence['reason']}" if evidence["reason"] else ")"
+    seeds = f"{evidence['n_seeds']} seeds"
+    if evidence["seeds_left_out"]:
+        seeds += f", {evidence['seeds_left_out']} left out"
+    arms = "; ".join(_arm_in_words(arm) for arm in evidence["row"])
+    return f"{evidence['says']}: {numbers}, {seeds}, at this scale ({evidence['scale']}). Rows: {arms}."
+
+
+def _arm_in_words(arm: Mapping[str, Any]) -> str:
+    if not arm["runs"]:
+        return f"{arm['arm']}: none"
+    first, *rest = arm["runs"]
+    more = f" and {len(rest)} more" if rest else ""
+    mean = "" if arm["mean"] is None else f", mean {arm['mean']:.4f}"
+    return f"{arm['arm']}: {first}{more}{mean}"
+
+
+def write(
+    path: pathlib.Path,
+    comparisons: Sequence[Comparison],
+    decisions: Mapping[str, Decision] | None = None,
+    agreements: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Writes {"claims": {...}, "comparisons": [...]}, with agreements if there are any. Equal tables give equal bytes.
+
+    Without decisions, the claims in an existing file stay.
+
+    Raises:
+        UserError: for an existing file of another form, or one that cannot be written.
+    """
+    claims = _existing_claims(path)
+    if decisions is not None:
+        claims = _rounded({id: decision.as_dict() for id, decision in decisions.items()})
+    content = {"claims": claims, "comparisons": _rounded([one.as_dict() for one in comparisons])}
+    if agreements:
+        content["agreements"] = _rounded(list(agreements))
+    try:
+        write_atomically(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    except OSError as error:
+        raise UserError(f"{path} cannot be written ({error.strerror}): choose another file.") from error
+
+
+def _existing_claims(path: pathlib.Path) -> Any:
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise UserError(f"{path} exists and is not JSON ({error}): remove it or choose another file.") from error
+    if not isinstance(content, dict) or not isinstance(content.get("claims", {}), dict):
+        raise UserError(f'{path} exists and is not an object with "claims": remove it or choose another file.')
+    return content.get("claims", {})
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: _rounded(entry) for key, entry in value.items()}
+    return [_rounded(entry) for entry in value] if isinstance(value, list | tuple) else value

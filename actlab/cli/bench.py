@@ -1,0 +1,119 @@
+"""Measures speed on this machine.
+
+  python -m actlab bench training
+  python -m actlab bench training --shapes=1.3M,10.7M --repetitions=9 --out=speed.csv
+  python -m actlab bench activations
+  python -m actlab bench activations --activations=gelu,swiglu --dtypes=bfloat16 --sizes=8192x3072 --out=cost.csv
+
+`training` measures one run; with the `reference` extra installed, GPT-2 from transformers on PyTorch is measured
+too, turn by turn. `activations` measures each activation against ReLU, alone and in a feed-forward layer.
+"""
+
+import csv
+import pathlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from absl import flags
+
+from actlab.cli import command
+from actlab.errors import UserError, suggestion
+
+_OWN_FLAGS = {"training": ("shapes",), "activations": ("activations", "dtypes", "sizes")}
+_SIZE = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
+
+
+@command.entry
+def main(argv: Sequence[str]) -> None:
+    """Runs the benchmark that the one word names."""
+    given = flags.FlagValues()
+    flags.DEFINE_integer(
+        "repetitions", None, "Turns of each contender; 5 for training, 25 for activations.", flag_values=given
+    )
+    flags.DEFINE_string("out", None, "File to write.", flag_values=given)
+    flags.DEFINE_list("shapes", None, "training: model sizes; 1.3M, 10.7M, 30M, on a GPU 124M too.", flag_values=given)
+    flags.DEFINE_string("activations", None, "activations: their names, all by default.", flag_values=given)
+    flags.DEFINE_list("dtypes", ["float32", "bfloat16"], "activations: dtypes of the computation.", flag_values=given)
+    flags.DEFINE_list(
+        "sizes",
+        None,
+        "activations: TOKENSxWIDTH; 2048x1536 on CPU by default, larger elsewhere.",
+        flag_values=given,
+    )
+    words = command.parse(__doc__, argv, given, n_words=1)
+    name = words[0] if words else ""
+    if name not in _OWN_FLAGS:
+        raise UserError(f"unknown benchmark {name!r}: write python -m actlab bench training, or activations.")
+    for other, own in _OWN_FLAGS.items():
+        command.refuse(given, own if other != name else (), f"belongs to bench {other}")
+    out = command.output_file("out", given.out) if given.out else None
+    _training(given, out) if name == "training" else _activations(given, out)
+
+
+def _training(given: flags.FlagValues, out: pathlib.Path | None) -> None:
+    from actlab.bench import timing, training
+
+    shapes = training.default_names() if given.shapes is None else given.shapes
+    for name in shapes or [""]:
+        if name not in training.SHAPES:
+            raise UserError(f"unknown --shapes={name}: {suggestion(name, training.SHAPES)}")
+    rows = list(_written(out, training.measure(shapes, _repetitions(given, default=5, least=1))))
+    command.console(soft_wrap=False).print(timing.plain(rows))
+
+
+def _activations(given: flags.FlagValues, out: pathlib.Path | None) -> None:
+    names = None if given.activations is None else command.activation_names(given.activations, "--activations")
+
+    from actlab import activations as catalogue
+    from actlab.bench import activations, timing
+
+    names = names or catalogue.names()
+    for dtype in given.dtypes or [""]:
+        if dtype not in activations.DTYPES:
+            raise UserError(f"unknown --dtypes={dtype}: {suggestion(dtype, activations.DTYPES)}")
+    sizes = activations.default_sizes() if given.sizes is None else [_size(text) for text in given.sizes or [""]]
+    # An interval needs two repetitions.
+    repetitions = _repetitions(given, default=25, least=2)
+    cases = activations.cases(given.dtypes, sizes)
+    measured = _written(out, activations.measure(names, cases, repetitions))
+    rows = list(command.track(measured, "measuring", len(names) * len(cases)))
+    console = command.console(soft_wrap=False)
+    for table in timing.relative(rows):
+        console.print(table)
+
+
+def _repetitions(given: flags.FlagValues, default: int, least: int) -> int:
+    repetitions = default if given.repetitions is None else given.repetitions
+    if repetitions < least:
+        raise UserError(f"--repetitions={repetitions} is too few: give {least} or more.")
+    return repetitions
+
+
+def _size(text: str) -> Any:
+    from actlab.bench.activations import Size
+
+    match = _SIZE.fullmatch(text)
+    if match is None or int(match[2]) % 4:
+        raise UserError(f"--sizes={text} is not a size: write TOKENSxWIDTH, the width a multiple of 4, like 2048x1536.")
+    return Size(int(match[1]), int(match[2]))
+
+
+def _written(path: pathlib.Path | None, rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The rows, each written to the file before the next is measured: a stopped benchmark keeps what it has."""
+    if path is None:
+        yield from rows
+        return
+    try:
+        file = path.open("w", newline="")
+    except OSError as error:
+        raise UserError(f"--out={path} cannot be written ({error.strerror}): name another file.") from error
+    with file:
+        writer = None
+        for row in rows:
+            if writer is None:
+                writer = csv.DictWriter(file, row, lineterminator="\n")
+                writer.writeheader()
+            writer.writerow(row)
+            file.flush()
+            yield row

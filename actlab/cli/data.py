@@ -1,0 +1,77 @@
+"""Prepares text and lists what is prepared.
+
+  python -m actlab data prepare story_grammar                      the corpus that is built in
+  python -m actlab data prepare tiny_stories                       downloads 2.3 GB of TinyStories
+  python -m actlab data prepare tiny_stories --from=DIR            the same from train.txt and valid.txt
+  python -m actlab data prepare NAME --from=DIR                    any other text files
+  python -m actlab data prepare NAME --from=DIR --tokenizer=bpe:1024
+  python -m actlab data prepare gpt2 --from=DIR                    vocab.json and merges.txt of GPT-2
+  python -m actlab data prepare sst2                               GLUE's SST-2 with its labels
+  python -m actlab data prepare sst2 --from=DIR                    the same from train.tsv and dev.tsv
+  python -m actlab data list
+
+In text files a line <|endoftext|> stands after each document. Without train.txt and valid.txt all .txt files are
+taken, and about 5% of the documents are held out for validation. Names: tiny_stories, story_grammar, or your own.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from absl import flags
+
+from actlab import data
+from actlab.cli import command
+from actlab.data import cache, datasets, gpt2
+from actlab.data.datasets import STORY_GRAMMAR
+from actlab.errors import UserError, suggestion
+
+SUBCOMMANDS = ("prepare", "list")
+
+
+@command.entry
+def main(argv: Sequence[str]) -> None:
+    """Runs `prepare NAME` or `list`."""
+    given = flags.FlagValues()
+    flags.DEFINE_string("from", None, "Folder of the files to read.", flag_values=given)
+    flags.DEFINE_string("dir", "data", "Data directory.", flag_values=given)
+    flags.DEFINE_string(
+        "tokenizer",
+        None,
+        "Prepare the tokens too: bytes, bpe:SIZE, gpt2, dir:PATH or wordpiece[:PATH].",
+        flag_values=given,
+    )
+    flags.DEFINE_integer("stories", data.N_STORIES, "Train stories of story_grammar.", flag_values=given)
+    subcommand, *rest = command.parse(__doc__, argv, given, n_words=None) or [""]
+    if subcommand not in SUBCOMMANDS:
+        raise UserError(f"unknown subcommand {subcommand!r}: {suggestion(subcommand, SUBCOMMANDS)}")
+    expected = 1 if subcommand == "prepare" else 0
+    if len(rest) > expected:
+        raise UserError(f"unexpected argument {rest[expected]!r}: write options as --option=value.")
+    if len(rest) < expected:
+        raise UserError("prepare needs a NAME: for example `python -m actlab data prepare story_grammar`.")
+    _prepare(rest[0], given) if subcommand == "prepare" else _list(given)
+
+
+def _prepare(name: str, given: flags.FlagValues) -> None:
+    if name == gpt2.NAME:
+        command.refuse(given, ["tokenizer"], f"has no effect on prepare {name}")
+    if name != STORY_GRAMMAR:
+        command.refuse(given, ["stories"], f"has no effect on prepare {name}")
+    source = given["from"].value
+    print(data.prepare(name, given.dir, source=source, tokenizer=given.tokenizer, n_stories=given.stories))
+
+
+def _list(given: flags.FlagValues) -> None:
+    command.refuse(given, ("from", "tokenizer", "stories"), "has no effect on list")
+    directory = Path(given.dir)
+    found = datasets.prepared(directory)
+    if not found:
+        print(f"no dataset is prepared in {directory}; story_grammar is prepared at its first use.")
+    for dataset in found:
+        documents, size = sum(dataset.n_documents.values()), sum(dataset.n_bytes.values())
+        print(f"{dataset.name}  {documents:,} documents  {size:,} bytes  in {dataset.root}  ({dataset.licence})")
+        for meta in cache.caches(dataset.root):
+            tokens = sum(meta.n_tokens.values())
+            print(f"  {meta.tokenizer}  {tokens:,} tokens  vocabulary {meta.vocab_size:,}  {meta.fingerprint[:12]}")
+    if (directory / gpt2.NAME).is_dir():
+        print(f"{gpt2.NAME}  tokenizer in {gpt2.folder(directory)}")

@@ -1,0 +1,64 @@
+"""Converts weights to and from directories of Hugging Face transformers.
+
+  python -m actlab interop --workdir=runs/NAME --to=DIR   writes a trained run: GPT-2, LLaMA or BERT, whichever it is
+  python -m actlab interop --from=DIR                     shows the model in a directory as config fields
+
+The newest valid checkpoint is used; --run names one run of a sweep.
+"""
+
+import dataclasses
+import itertools
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags
+
+from actlab.cli import command
+from actlab.errors import UserError
+
+
+@command.entry
+def main(argv: Sequence[str]) -> None:
+    """Writes a folder, or prints what one holds."""
+    given = flags.FlagValues()
+    command.define_run(given)
+    flags.DEFINE_string("to", None, "Folder to write.", flag_values=given)
+    flags.DEFINE_string("from", None, "Folder of the files to read.", flag_values=given)
+    command.parse(__doc__, argv, given)
+    source = given["from"].value
+    if bool(given.to) == bool(source):
+        raise UserError("give --to=DIR with --workdir=RUN to write, or --from=DIR to read.")
+    if source and (given.workdir or given.run):
+        raise UserError("--from cannot be combined with --workdir or --run: leave them out, or give --to=DIR instead.")
+    if given.to and not given.workdir:
+        raise UserError("--workdir is missing: give the folder of a run of actlab.main.")
+    command.register_activations(given.activations)
+    if source:
+        _show(pathlib.Path(source))
+    else:
+        _export(pathlib.Path(given.workdir), given.run, pathlib.Path(given.to))
+
+
+def _export(workdir: pathlib.Path, name: str | None, directory: pathlib.Path) -> None:
+    from actlab.interop import huggingface
+    from actlab.sweeps import origin, trained
+
+    run = trained.load(workdir, name)
+    names = itertools.chain.from_iterable(origin.VOCABULARIES.values())
+    vocabulary = [path for name in names if (path := workdir / "tokenizer" / name).is_file()]
+    huggingface.save(run.fields, run.params, directory, vocabulary, run.tokenizer.end_of_text)
+    print(f"{directory}: step {run.step}; transformers' AutoModel.from_pretrained reads it")
+
+
+def _show(directory: pathlib.Path) -> None:
+    from actlab import models
+    from actlab.interop import huggingface
+    from actlab.sweeps import origin
+
+    config = huggingface.load(directory).config
+    costs = models.costs(models.build(config))
+    print(f"parameters  {costs.parameters:,} ({costs.non_embedding:,} without embeddings)")
+    for name, value in dataclasses.asdict(config).items():
+        print(f"config.model.{name}={value!r}")
+    if tokenizer := origin.tokenizer_in(directory):
+        print(f"config.data.tokenizer={tokenizer!r}")

@@ -1,0 +1,77 @@
+"""Trains the programs of a sweep as jobs on many machines, waits for them and gathers their results.
+
+  python -m actlab launch --config=configs/seed_study.py --workdir=runs/study --executor=slurm --gpus=1 --time=8:00:00
+  python -m actlab launch --config=configs/seed_study.py:small --workdir=runs/study --executor=local --max_parallel=2
+
+One job per program, in WORKDIR/jobs; their results are gathered in WORKDIR, as actlab.main would leave them. Without
+--workdir the folder is runs/CONFIG-FINGERPRINT. The same command again continues: finished jobs are not run again,
+queued jobs are found in the queue. Exit codes: 0 all jobs are done, 1 a job failed (its log is named), 2 the input must
+change, 130 and 143 stopped by SIGINT and SIGTERM.
+"""
+
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags
+
+from actlab.cli import command
+from actlab.config import overrides
+from actlab.errors import UserError, suggestion
+
+EXECUTORS = ("local", "slurm")
+
+
+@command.entry
+def main(argv: Sequence[str]) -> int:
+    """Validates the command line before jax is imported, then launches the jobs; returns the exit code."""
+    given = flags.FlagValues()
+    command.define_config(given)
+    flags.DEFINE_string("workdir", None, "Folder of a run or a sweep.", flag_values=given)
+    flags.DEFINE_string("executor", None, "slurm, or local: processes of this machine.", flag_values=given)
+    flags.DEFINE_integer(
+        "max_parallel",
+        None,
+        "Most jobs at once, by default 1 for local and no limit for slurm.",
+        lower_bound=1,
+        flag_values=given,
+    )
+    flags.DEFINE_string("partition", None, "SLURM's partition.", flag_values=given)
+    flags.DEFINE_string(
+        "time", None, "SLURM's time limit of a job, 5 minutes or more: jobs reaching it requeue.", flag_values=given
+    )
+    flags.DEFINE_integer("gpus", None, "GPUs of a SLURM job.", lower_bound=0, flag_values=given)
+    flags.DEFINE_multi_string(
+        "sbatch", [], "Another option of sbatch, without dashes: --sbatch=account=mine.", flag_values=given
+    )
+    source, changes, words = overrides.split(argv)
+    command.parse(__doc__, words, given)
+    options = [
+        f"--{name}={given[name].value}" for name in ("partition", "time", "gpus") if given[name].value is not None
+    ]
+    options += [f"--{option}" for option in given.sbatch]
+    _require_executor(given.executor, options)
+    request = overrides.read(source, changes)
+    overrides.require_effect(request)
+    command.require_known_activations(request.config)
+
+    import jax
+
+    # The accelerators are for the jobs; they do not inherit this setting.
+    jax.config.update("jax_platforms", "cpu")
+
+    from actlab.sweeps import launching
+
+    local = given.executor == "local"
+    executor = launching.Local(given.max_parallel or 1) if local else launching.Slurm(options, given.max_parallel)
+    workdir = pathlib.Path(given.workdir) if given.workdir else None
+    line = [*command.PYTHON, "actlab", "launch", *argv]
+    return launching.run(request.config, request.code, request.label, workdir, executor, line)
+
+
+def _require_executor(name: str | None, options: Sequence[str]) -> None:
+    if name is None:
+        raise UserError("--executor is missing: give --executor=local or --executor=slurm.")
+    if name not in EXECUTORS:
+        raise UserError(f"unknown --executor={name}: {suggestion(name, EXECUTORS)}")
+    if name == "local" and options:
+        raise UserError(f"{options[0]} is for --executor=slurm only: leave it out for --executor=local.")

@@ -1,0 +1,49 @@
+"""Writes the results of runs as one HTML page, which needs no network.
+
+  python -m actlab report runs/NAME
+  python -m actlab report runs/NAME runs/OTHER --question='gelu<relu' --out=report.html --figures=figures
+
+A folder is the workdir of a run or a sweep, in training or not, or the folder of a study with a results.csv. With
+--figures, the figures of the page are also written as SVG and PNG, for papers.
+"""
+
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags
+
+from actlab.cli import command
+from actlab.errors import UserError
+
+
+@command.entry
+def main(argv: Sequence[str]) -> None:
+    """Writes page and figures, and prints their paths."""
+    given = flags.FlagValues()
+    command.define_activations(given)
+    flags.DEFINE_string("out", "report.html", "File to write.", flag_values=given)
+    flags.DEFINE_string("figures", None, "Folder for the figures as SVG and PNG.", flag_values=given)
+    flags.DEFINE_multi_string(
+        "question",
+        [],
+        "Is the first's loss lower? 'gelu<relu'; may be repeated. By default all pairs are compared.",
+        flag_values=given,
+    )
+    flags.DEFINE_integer("samples", 4, "Activations whose best run writes a sample.", lower_bound=0, flag_values=given)
+    words = command.parse(__doc__, argv, given, n_words=None)
+    if not words:
+        raise UserError("no folder is given: name a workdir, python -m actlab report runs/NAME.")
+    # Errors that can be found before any work are.
+    out = command.output_file("out", given.out)
+    folder = None if given.figures is None else command.output_folder("figures", given.figures)
+
+    from actlab.report import report
+    from actlab.report.study import read
+
+    command.register_activations(given.activations)
+    study = read([pathlib.Path(word) for word in words])
+    sections = report.sections(study, given.question, given.samples)
+    command.write(out, report.page(study, sections))
+    print(out)
+    for path in report.draw(study, sections, folder) if folder else ():
+        print(path)

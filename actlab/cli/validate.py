@@ -1,0 +1,54 @@
+"""Validates the comparisons: error rates at most nominal, power as predicted, no loss below its floor.
+
+python -m actlab validate --runs=runs/seed_study-1a2b3c4d
+"""
+
+import itertools
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags
+from rich.table import Table
+
+from actlab.cli import command
+
+EXIT_INVALID = 1
+
+
+@command.entry
+def main(argv: Sequence[str]) -> int:
+    """Prints a row per check; returns 0 if all hold, else 1."""
+    given = flags.FlagValues()
+    flags.DEFINE_multi_string(
+        "runs",
+        [],
+        "Workdirs or results.csv files: their noise is simulated, their floors are checked; by default experiments/*.",
+        flag_values=given,
+    )
+    flags.DEFINE_integer("n_seeds", 5, "Seeds of each simulated activation.", lower_bound=2, flag_values=given)
+    flags.DEFINE_integer("repeats", 2000, "Simulated studies.", lower_bound=100, flag_values=given)
+    flags.DEFINE_integer("seed", 0, "Seed of the random numbers.", 0, 2**31 - 1, flag_values=given)
+    command.parse(__doc__, argv, given)
+
+    from actlab.analysis import results as results_lib
+    from actlab.analysis import validity
+
+    paths = [pathlib.Path(path) for path in given.runs] or sorted(pathlib.Path("experiments").glob("*/results.csv"))
+    tables = [results_lib.read([path]) for path in paths]
+    results = list(itertools.chain(*tables))
+    noise = validity.noise_of(*tables)
+    console = command.console()
+    console.print(
+        f"noise       sd {noise.residual:.4f} nats between runs, {noise.seed:.4f} between seeds ({noise.source})"
+    )
+    grid = Table("check", "found", "holds", box=None, pad_edge=False)
+    checks = list(validity.check(results, noise, given.n_seeds, given.repeats, given.seed))
+    for one in checks:
+        grid.add_row(one.name, one.found, "yes" if one.holds else "NO")
+    console.print(grid)
+    failed = [one for one in checks if not one.holds]
+    if failed:
+        console.print(f"verdict     not valid: {failed[0].name}: {failed[0].found}")
+        return EXIT_INVALID
+    console.print(f"verdict     all {len(checks)} checks hold, over {given.repeats} simulated studies each")
+    return 0

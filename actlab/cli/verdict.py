@@ -1,0 +1,86 @@
+"""Compares the activations of one or more sweeps: intervals, tests, verdicts.
+
+  python -m actlab verdict runs/seed_study-1a2b3c4d --question='gelu<relu' --baseline=relu
+
+If the verdicts go into a study's folder, or into a folder in it, the table of the runs is copied there, and it decides
+the claims that study.py names. A table of other runs is never replaced. The second command below repeats the verdicts
+from the committed table.
+
+  python -m actlab verdict runs/NAME --verdicts=experiments/NAME/mine/verdicts.json
+  python -m actlab verdict experiments/NAME
+"""
+
+import contextlib
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags
+
+from actlab.cli import command
+from actlab.errors import UserError
+
+
+@command.entry
+def main(argv: Sequence[str]) -> None:
+    """Prints the comparisons and writes verdicts.json."""
+    given = flags.FlagValues()
+    flags.DEFINE_multi_string(
+        "question",
+        [],
+        "Is the first's loss lower? 'gelu<relu'; may be repeated. By default all pairs are compared.",
+        flag_values=given,
+    )
+    flags.DEFINE_string(
+        "baseline", None, "Activation that Dunnett's test compares every other one with.", flag_values=given
+    )
+    flags.DEFINE_float("margin", 0.005, "Nats within which two losses count as equal.", flag_values=given)
+    flags.DEFINE_string(
+        "verdicts",
+        None,
+        "File for the verdicts; verdicts.json beside the results of a single table.",
+        flag_values=given,
+    )
+    words = command.parse(__doc__, argv, given, n_words=None)
+    if not words:
+        raise UserError("no table is given: name a workdir or a results.csv, python -m actlab verdict runs/NAME.")
+    paths = [pathlib.Path(word) for word in words]
+    if len(paths) > 1 and not given.verdicts:
+        raise UserError(f"--verdicts is missing: {len(paths)} tables have no common folder for their verdicts.")
+
+    from actlab.analysis import comparison, protocol, verdicts
+    from actlab.analysis import results as results_lib
+    from actlab.analysis import study as studies
+
+    console = command.console()
+    folder = paths[0] if paths[0].is_dir() else paths[0].parent
+    out = pathlib.Path(given.verdicts) if given.verdicts else folder / verdicts.FILE
+    study = studies.find(out.parent)
+    with contextlib.ExitStack() as stack:
+        if study:
+            paths = [stack.enter_context(studies.table_of(study, paths))]
+        results = results_lib.read(paths)
+        names = {result.activation for result in results}
+        study = study.of(names) if study else None
+        asked = given.question or (study.questions if study else ())
+        questions = [protocol.parse_question(text, names) for text in asked]
+        baseline = given.baseline or (study.baseline if study else None)
+        try:
+            compared = comparison.compare(results, questions, given.margin, baseline)
+        except UserError as error:
+            if given.baseline or baseline is None:
+                raise
+            compared = comparison.compare(results, questions, given.margin)
+            console.print(f"warning     no Dunnett's test against {baseline} yet: {error}")
+        decisions = verdicts.decide(study.claims, results, given.margin) if study else None
+        agreements = verdicts.agreements(study.orders, compared) if study else []
+        if study:
+            out.parent.mkdir(exist_ok=True)  # of an arm, in the study's
+        verdicts.write(out, compared, decisions, agreements)
+    for one in compared:
+        console.print(comparison.show(one))
+    for one in agreements:
+        place = f"with {one['with']}, at this scale ({one['scale']})"
+        console.print(f"order       tau {one['tau']:+.2f} (p {one['p']:.2g}) {place}")
+    for id, decision in (decisions or {}).items():
+        console.print(f"claim       {id} {decision.verdict} at this scale: {decision.deciding}")
+    console.print(f"verdicts    {out}")

@@ -1,0 +1,217 @@
+"""What a config may be: the values of each field, the axes of a sweep, and the rules between fields."""
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from actlab.config.schema import CLASSES, Axis, Config, ModelConfig, fields, types_of
+from actlab.errors import UserError, suggestion
+
+
+def require_path(path: str) -> None:
+    """Raises UserError, with the nearest valid path, unless `path` names a field."""
+    inner = [known for known in fields() if known.startswith(f"{path}.")]
+    if inner:
+        raise UserError(f"config.{path} is a section, not a field: set one of its fields, such as config.{inner[0]}.")
+    if path not in fields():
+        raise UserError(f"unknown field config.{path}: {suggestion(path, fields())}")
+
+
+def checked(entry: dataclasses.Field[Any], value: Any, path: str) -> Any:
+    """The value of a field, with an int turned into a float where the field is one.
+
+    Raises:
+        UserError: for a wrong type, an unknown choice, or a number that is not finite or out of bounds.
+    """
+    allowed = types_of(entry)
+    if float in allowed and type(value) is int:
+        value = float(value)
+    if type(value) not in allowed:
+        names = " or ".join("None" if kind is types.NoneType else kind.__name__ for kind in allowed)
+        raise UserError(f"{path}={value!r} has type {type(value).__name__}, but the field takes {names}.")
+    choices = typing.get_args(entry.type) if typing.get_origin(entry.type) is Literal else entry.metadata["choices"]
+    if choices and value not in choices:
+        raise UserError(f"{path}={value!r} is not one of the choices: {suggestion(value, choices)}")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        _check_bounds(entry.metadata, value, path)
+    return value
+
+
+def _check_bounds(bounds: Mapping[str, Any], value: int | float, path: str) -> None:
+    if not math.isfinite(value):
+        raise UserError(f"{path}={value!r} must be finite: give another number.")
+    if bounds["low"] is not None and value < bounds["low"]:
+        raise UserError(f"{path}={value!r} is too small: the minimum is {bounds['low']:g}.")
+    if bounds["above"] is not None and value <= bounds["above"]:
+        raise UserError(f"{path}={value!r} is too small: it must be greater than {bounds['above']:g}.")
+    high = min(bounds["high"], 2**31 - 1) if isinstance(value, int) else bounds["high"]  # int32 in the program
+    if value > high:
+        raise UserError(f"{path}={value!r} is too large: the maximum is {high:g}.")
+
+
+def axis_fields(key: str) -> tuple[str, ...]:
+    """The fields of an axis of a sweep, given its key."""
+    return tuple(path.strip() for path in key.split(","))
+
+
+def axis_rows(axis: Axis) -> tuple[tuple[Any, ...], ...]:
+    """The values of an axis, each as a row of one value per field."""
+    key, values = axis
+    return values if len(axis_fields(key)) > 1 else tuple((value,) for value in values)
+
+
+def parse_sweep(sweep: Any) -> tuple[Axis, ...]:
+    """The axes of `config.sweep`, a mapping or pairs, with every value checked.
+
+    Axes multiply: {"seed": (1, 2), "optimizer.learning_rate": (1e-3, 3e-3)} is four runs. Fields that change together
+    share an axis, whose values are rows: {"train.n_steps, optimizer.warmup_steps": ((1600, 0), (1600, 32))}.
+
+    Raises:
+        UserError: for an unknown field, one that the runs of a sweep share or that has two axes, an axis without
+            values, a row of the wrong length, a repeated value, or a value that the field does not take.
+    """
+    if not isinstance(sweep, Mapping | Sequence) or isinstance(sweep, str):
+        raise UserError(f"config.sweep={sweep!r} must map fields to lists of values, as in {{'seed': (1, 2)}}.")
+    pairs = sweep.items() if isinstance(sweep, Mapping) else sweep
+    axes = tuple(_axis(key, values) for key, values in pairs)
+    seen: set[str] = set()
+    for path in (path for key, _ in axes for path in axis_fields(key)):
+        if path in seen:
+            raise UserError(f"config.sweep names {path!r} twice: give each field one axis.")
+        seen.add(path)
+    return axes
+
+
+def _axis(key: Any, values: Any) -> Axis:
+    where = f"config.sweep[{key!r}]"
+    if not isinstance(key, str):
+        raise UserError(f"{where} is not the name of a field: write it as text, such as 'seed'.")
+    entries = {path: entry for path, entry in fields().items() if path != "sweep"}
+    paths = axis_fields(key)
+    for path in paths:
+        if path not in entries:
+            raise UserError(f"{where}: unknown field {path!r}: {suggestion(path, entries)}")
+        if entries[path].metadata["roles"] & {"shared", "external"}:
+            raise UserError(f"{where}: all runs of a sweep share {path}: start one sweep for each value.")
+    if not isinstance(values, list | tuple) or not values:
+        raise UserError(f"{where}={values!r} must be a list of at least one value.")
+    if len(paths) == 1:
+        given = tuple(checked(entries[paths[0]], value, where) for value in values)
+    else:
+        for row in values:
+            if not isinstance(row, list | tuple) or len(row) != len(paths):
+                raise UserError(f"{where}: {row!r} must have {len(paths)} values, one for each field.")
+        given = tuple(
+            tuple(checked(entries[path], value, f"{where} ({path})") for path, value in zip(paths, row, strict=True))
+            for row in values
+        )
+    for index, value in enumerate(given):
+        if value in given[:index]:
+            raise UserError(f"{where} lists {value!r} twice: list each value once.")
+    return ", ".join(paths), given
+
+
+def check(config: Config) -> None:
+    """Raises UserError for fields that contradict each other, each within its own bounds."""
+    _check_model(config.model)
+    _check_data(config)
+    _check_steps(config)
+    _check_finetuning(config)
+
+
+def _check_model(model: ModelConfig) -> None:
+    if model.d_model % model.n_heads:
+        raise UserError(
+            f"config.model.d_model={model.d_model} is not divisible by config.model.n_heads={model.n_heads}: "
+            f"choose a multiple of {model.n_heads}, or another number of heads."
+        )
+    if model.position == "rotary" and (model.d_model // model.n_heads) % 2:
+        raise UserError(
+            f"config.model.position='rotary' needs heads of even size, not {model.d_model // model.n_heads}: "
+            "change config.model.d_model or config.model.n_heads."
+        )
+    if model.kind == "decoder" and model.n_classes:
+        raise UserError(
+            f"config.model.n_classes={model.n_classes} needs a pooler, which only encoders have: "
+            "set config.model.kind='encoder' or n_classes=0."
+        )
+    if not model.n_classes and model.pooler_activation != ModelConfig.pooler_activation:
+        raise UserError(
+            f"config.model.pooler_activation={model.pooler_activation!r} has no effect, because a model with "
+            "config.model.n_classes=0 has no pooler: set n_classes, or keep the default activation."
+        )
+    if model.head_activation != ModelConfig.head_activation and (model.kind == "decoder" or model.n_classes):
+        without = "a decoder" if model.kind == "decoder" else f"a model with config.model.n_classes={model.n_classes}"
+        raise UserError(
+            f"config.model.head_activation={model.head_activation!r} has no effect, because {without} has no "
+            "masked-token head: take an encoder with n_classes=0, or keep the default activation."
+        )
+
+
+def _check_data(config: Config) -> None:
+    if config.data.packing == "padded" and config.data.corruption != "none":
+        raise UserError(
+            f"config.data.corruption={config.data.corruption!r} leaves no documents to pad: "
+            "set config.data.packing='packed'."
+        )
+    if config.model.kind == "decoder" and config.data.packing == "padded":
+        raise UserError(
+            "config.data.packing='padded' is for encoders, whose attention can mask padding: "
+            "set config.model.kind='encoder' or packing='packed'."
+        )
+
+
+def _check_steps(config: Config) -> None:
+    train, optimizer = config.train, config.optimizer
+    if train.checkpoint_every % train.eval_every:
+        raise UserError(
+            f"config.train.checkpoint_every={train.checkpoint_every} must be a multiple of "
+            f"config.train.eval_every={train.eval_every}, so that every checkpoint has a validation loss."
+        )
+    if optimizer.warmup_steps > train.n_steps:
+        raise UserError(
+            f"config.optimizer.warmup_steps={optimizer.warmup_steps} is longer than the run, "
+            f"config.train.n_steps={train.n_steps}: shorten the warmup."
+        )
+
+
+def _check_finetuning(config: Config) -> None:
+    model, finetune, swap = config.model, config.finetune, config.finetune.swap
+    if finetune.task and model.n_classes != CLASSES[finetune.task]:
+        raise UserError(
+            f"config.finetune.task={finetune.task!r} has {CLASSES[finetune.task]} classes, but config.model.n_classes="
+            f"{model.n_classes}: set it to {CLASSES[finetune.task]}, with config.model.kind='encoder'."
+        )
+    if swap.from_ and swap.from_ != model.activation:
+        raise UserError(
+            f"config.finetune.swap.from={swap.from_!r} is not the model's activation, "
+            f"config.model.activation={model.activation!r}: set both to the same."
+        )
+    if swap.blocks > model.n_layers:
+        raise UserError(
+            f"config.finetune.swap.blocks={swap.blocks} exceeds config.model.n_layers={model.n_layers}: "
+            "choose fewer blocks."
+        )
+    if swap.blocks and not (swap.from_ and swap.to and finetune.from_checkpoint):
+        raise UserError(
+            f"config.finetune.swap.blocks={swap.blocks} needs config.finetune.swap.from, config.finetune.swap.to and "
+            "a trained model, config.finetune.from_checkpoint: set all three."
+        )
+    if finetune.task and config.data.corruption != "none":
+        raise UserError(
+            f"config.data.corruption={config.data.corruption!r} leaves no documents for config.finetune.task="
+            f"{finetune.task!r}: set corruption='none'."
+        )
+    if finetune.fold and model.activation_norm != "none":
+        raise UserError(
+            f"config.finetune.fold=True cannot keep a mean through config.model.activation_norm="
+            f"{model.activation_norm!r}: use a model without it, or fold=False."
+        )
+    if finetune.fold and not model.use_bias:
+        raise UserError(
+            "config.finetune.fold=True needs biases, but config.model.use_bias=False: use a model with biases, or "
+            "fold=False."
+        )

@@ -1,0 +1,59 @@
+"""Runs a Python file of the user's: a config, a study.py, or a file that registers activations."""
+
+import contextlib
+import hashlib
+import pathlib
+import sys
+import traceback
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from actlab.errors import UserError
+
+
+def run(path: str, given: str) -> types.ModuleType:
+    """The module that a file makes; errors name the file as it was `given`, such as --config=mine.py.
+
+    Raises:
+        UserError: for a file that cannot be read or that fails, with the line.
+    """
+    try:
+        text = pathlib.Path(path).read_bytes()
+    except OSError as error:
+        raise UserError(f"{given} cannot be read: give the path of a Python file.") from error
+    # Each file has a name of its own: dataclasses look up the module of a class in sys.modules.
+    module = types.ModuleType(f"actlab_user_{hashlib.sha256(path.encode()).hexdigest()[:12]}")
+    module.__file__ = path
+    sys.modules[module.__name__] = module
+    with _failures(path, given):
+        # Not importlib, which writes bytecode beside the file and may take it for current after a quick edit.
+        exec(compile(text, path, "exec"), vars(module))
+    return module
+
+
+def get_config(source: str, given: str, *, required: bool = True) -> Any:
+    """What get_config of a file returns, called with the preset after the colon if there is one.
+
+    Raises:
+        UserError: as `run`, and for a file without get_config if it is `required`.
+    """
+    path, colon, preset = source.partition(":")
+    module = run(path, given)
+    if not required and not hasattr(module, "get_config"):
+        return None
+    with _failures(path, given):
+        return module.get_config(*([preset] if colon else []))
+
+
+@contextlib.contextmanager
+def _failures(path: str, given: str) -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{given}: {error}") from error
+    except Exception as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        where = f", line {lines[-1]}," if lines else ""
+        told = " ".join(str(error.args[0] if error.args else "").split())
+        raise UserError(f"{given}: the file{where} fails with {type(error).__name__}: {told}") from error

@@ -1,0 +1,279 @@
+"""Rows of token ids, one source per objective: the training batches, the validation set, and what is known about it.
+
+A batch is a pure function of (seed, step): a resumed run, another lane and another process read the same rows. In each
+epoch every window or document is read once, in an order drawn from (seed, epoch); a batch may straddle two epochs.
+"""
+
+import abc
+import dataclasses
+import functools
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float32, Int, Int32, Int64, Shaped, UInt
+
+from actlab.data.cache import Split, TokenCache
+from actlab.data.tokenizers import Specials
+from actlab.errors import UserError
+
+VALIDATION_SEED = 2**64 - 1  # for drawn validation tokens; the seeds of runs are smaller
+# One permutation per lane's seed, two where a batch straddles epochs. Each takes 20 MB at 5 million windows.
+KEPT_PERMUTATIONS = 64
+_COUNTED = 2**24  # tokens counted at once
+
+Rows = Int32[np.ndarray, "b W"]
+ALL = slice(None)
+
+
+class Majority(NamedTuple):
+    """Scores of the baseline that ignores the text.
+
+    It always answers the most frequent class of the training set, and predicts the training shares of the classes.
+    """
+
+    label: int
+    accuracy: float
+    macro_f1: float
+    loss: float  # nats per document
+
+
+class Validation(NamedTuple):
+    """The rows that every run is evaluated on, and what is known about the loss there.
+
+    The number of rows is a multiple of the batch size: the last ones may be filler, which has no weight.
+    """
+
+    rows: Int32[np.ndarray, "n W"]
+    weights: Float32[np.ndarray, "n K"] | None  # of the targets; None where the objective draws them
+    floor: float | None = None  # the exact Bayes loss, in nats per token
+    unigram: float | None = None  # the unigram entropy, in nats: the lowest loss of a prediction without context
+    majority: Majority | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class RowSource(abc.ABC):
+    """Rows for one objective, from the tokens of a dataset."""
+
+    cache: TokenCache
+    context: int
+    batch_size: int
+    eval_tokens: int  # validation takes the first whole documents that have at least so many tokens
+
+    @abc.abstractmethod
+    def batch(self, seed: int, step: int, rows: slice = ALL) -> Rows:
+        """The training batch of a step, or some rows of it: each of several processes reads its own only."""
+
+    @abc.abstractmethod
+    def validation(self) -> Validation:
+        """The validation set, the same for every seed."""
+
+    def _shuffled(self, n: int, seed: int, step: int, rows: slice) -> Int64[np.ndarray, "b"]:
+        """Which of n windows or documents are the rows of a step's batch."""
+        first, last, _ = rows.indices(self.batch_size)
+        epochs, places = np.divmod(np.arange(first, last) + step * self.batch_size, n)
+        chosen = np.empty(last - first, np.int64)
+        for epoch in range(int(epochs[0]), int(epochs[-1]) + 1):
+            here = epochs == epoch
+            chosen[here] = _permutation(seed, epoch, n)[places[here]]
+        return chosen
+
+    def _n_validation_documents(self) -> int:
+        split = self.cache.validation
+        return min(int(np.searchsorted(split.starts, self.eval_tokens + 1)), split.n_documents)
+
+    def _filled(self, rows: Shaped[np.ndarray, "n W"], value: int) -> Shaped[np.ndarray, "m W"]:
+        """Rows of one value are added up to a multiple of the batch size."""
+        return np.pad(rows, ((0, -len(rows) % self.batch_size), (0, 0)), constant_values=value)
+
+
+@dataclasses.dataclass(frozen=True)
+class NextTokenRows(RowSource):
+    """For predicting the next token: non-overlapping windows of the packed text, each with the token after it.
+
+    With a `corruption` tokens have no order: "shuffled" draws each one by its frequency in the training text,
+    "random" draws them uniformly.
+    """
+
+    corruption: str = "none"
+
+    def __post_init__(self) -> None:
+        text = self.cache.train.tokens
+        if self.corruption == "none" and len(text) <= self.context:
+            raise UserError(
+                f"{self.cache.train.name} has {len(text)} tokens, too few for one window of model.context="
+                f"{self.context} and the token after it: lower model.context or take more text."
+            )
+
+    def batch(self, seed: int, step: int, rows: slice = ALL) -> Rows:
+        """See RowSource."""
+        if self.corruption != "none":
+            return self._drawn((self.batch_size, self.context + 1), seed, step)[rows]
+        text = self.cache.train.tokens
+        windows = self._shuffled((len(text) - 1) // self.context, seed, step, rows)
+        return text[windows[:, None] * self.context + np.arange(self.context + 1)].astype(np.int32)
+
+    def validation(self) -> Validation:
+        """See RowSource. Filler is the first window again, with weight 0."""
+        windows, weights = self._validation_windows()
+        floor, weights = self._floor(windows, weights), self._filled(weights, 0)
+        filler = np.repeat(windows[:1], len(weights) - len(windows), axis=0)
+        return Validation(np.concatenate([windows, filler]), weights, floor=floor)
+
+    def _validation_windows(self) -> tuple[Int32[np.ndarray, "n {self.context}+1"], Float32[np.ndarray, "n L"]]:
+        """The validation documents cut into windows, and the weight of each target.
+
+        Every token of the documents, end marks included, is a target of weight 1 once; the rest of the last window is
+        end of text, with weight 0.
+        """
+        split, context = self.cache.validation, self.context
+        stream = split.tokens[: split.starts[self._n_validation_documents()]].astype(np.int32)
+        n_windows = -(-(len(stream) - 1) // context)
+        padded = np.full(n_windows * context + 1, stream[0], np.int32)
+        padded[: len(stream)] = stream
+        windows = padded[np.arange(n_windows)[:, None] * context + np.arange(context + 1)]
+        weights = (np.arange(n_windows * context) < len(stream) - 1).astype(np.float32)
+        if self.corruption != "none":
+            windows = self._drawn(windows.shape, VALIDATION_SEED, 0)
+        return windows, weights.reshape(n_windows, context)
+
+    def _floor(self, windows: Rows, weights: Float32[np.ndarray, "n L"]) -> float | None:
+        """Loss of the true distribution, in nats per token; None where it is unknown."""
+        cache = self.cache
+        if self.corruption == "random":
+            return math.log(cache.vocab_size)
+        if self.corruption == "shuffled":
+            # The frequencies that `_drawn` draws from, on the targets that it drew.
+            counts_V = np.zeros(cache.vocab_size, np.int64)
+            for part in np.array_split(cache.train.tokens, -(-len(cache.train.tokens) // _COUNTED)):
+                counts_V += np.bincount(part, minlength=cache.vocab_size)
+            return float(-np.log(counts_V[windows[:, 1:][weights > 0]] / len(cache.train.tokens)).mean())
+        # The entropy of a text is that of its tokens only where the text follows from them.
+        if cache.validation_nats is None or not cache.tokenizer.lossless:
+            return None
+        n_documents = self._n_validation_documents()
+        n_targets = int(cache.validation.starts[n_documents]) - 1
+        return float(cache.validation_nats[:n_documents].sum() / n_targets)
+
+    def _drawn(self, shape: tuple[int, ...], seed: int, step: int) -> Int32[np.ndarray, "..."]:
+        """Tokens without order, a function of (seed, step)."""
+        rng = np.random.Generator(np.random.Philox(key=np.array([seed, step], np.uint64)))
+        if self.corruption == "random":
+            return rng.integers(self.cache.vocab_size, size=shape, dtype=np.int32)
+        text = self.cache.train.tokens
+        return text[rng.integers(len(text), size=shape)].astype(np.int32)
+
+
+@dataclasses.dataclass(frozen=True)
+class PackedRows(NextTokenRows):
+    """For masked tokens: windows of the packed text, the tokens that NextTokenRows has as targets."""
+
+    def batch(self, seed: int, step: int, rows: slice = ALL) -> Rows:
+        """See RowSource."""
+        return super().batch(seed, step, rows)[:, 1:]
+
+    def validation(self) -> Validation:
+        """See RowSource. Filler is padding."""
+        windows, weights = self._validation_windows()
+        specials = self.cache.tokenizer.specials
+        rows = np.where(weights == 1, windows[:, 1:], specials.padding).astype(np.int32)
+        rows = self._filled(rows, specials.padding)
+        return Validation(rows, None, unigram=unigram_entropy(rows, specials))
+
+
+@dataclasses.dataclass(frozen=True)
+class DocumentRows(RowSource):
+    """For masked tokens: one document a row, cut or padded to the context."""
+
+    def batch(self, seed: int, step: int, rows: slice = ALL) -> Rows:
+        """See RowSource."""
+        split = self.cache.train
+        chosen = self._shuffled(split.n_documents, seed, step, rows)
+        return document_rows(split, self.cache.tokenizer.specials, chosen, self.context)
+
+    def validation(self) -> Validation:
+        """See RowSource. Filler is padding."""
+        specials = self.cache.tokenizer.specials
+        documents = np.arange(self._n_validation_documents())
+        rows = document_rows(self.cache.validation, specials, documents, self.context)
+        rows = self._filled(rows, specials.padding)
+        return Validation(rows, None, unigram=unigram_entropy(rows, specials))
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledRows(RowSource):
+    """For classification: one document a row, the end of a document that is too long, and behind it its label."""
+
+    def batch(self, seed: int, step: int, rows: slice = ALL) -> Rows:
+        """See RowSource."""
+        chosen = self._shuffled(self.cache.train.n_documents, seed, step, rows)
+        return self._labelled("train", chosen)
+
+    def validation(self) -> Validation:
+        """See RowSource. Filler is padding with the label 0, since every row must have a class."""
+        rows = self._labelled("validation", np.arange(self._n_validation_documents()))
+        assert self.cache.labels is not None
+        known = majority(self.cache.labels.train, rows[:, -1], len(self.cache.labels.classes))
+        weights = self._filled(np.ones((len(rows), 1), np.float32), 0)
+        n_documents, rows = len(rows), self._filled(rows, self.cache.tokenizer.specials.padding)
+        rows[n_documents:, -1] = 0
+        return Validation(rows, weights, majority=known)
+
+    def _labelled(self, split: str, documents: Int64[np.ndarray, "n"]) -> Rows:
+        assert self.cache.labels is not None
+        labels = getattr(self.cache.labels, split)[documents].astype(np.int32)
+        specials = self.cache.tokenizer.specials
+        rows = document_rows(getattr(self.cache, split), specials, documents, self.context, keep_end=True)
+        return np.concatenate([rows, labels[:, None]], axis=1)
+
+
+def document_rows(
+    split: Split, specials: Specials, documents: Int64[np.ndarray, "n"], context: int, *, keep_end: bool = False
+) -> Int32[np.ndarray, "n {context}"]:
+    """Each row: the first mark, a document's tokens as far as they fit, the last mark, padding.
+
+    Of a document that does not fit the start is kept, or the end.
+    """
+    starts_W1 = split.starts[documents][:, None]
+    lengths_W1 = split.starts[documents + 1][:, None] - 1 - starts_W1
+    if keep_end:
+        cut_W1 = np.maximum(lengths_W1 - (context - 2), 0)
+        starts_W1, lengths_W1 = starts_W1 + cut_W1, lengths_W1 - cut_W1
+    places_L = np.arange(context)[None, :]
+    # Places behind the document read some token, which padding replaces below; the last index keeps them in bounds.
+    tokens_WL = split.tokens[np.minimum(starts_W1 + places_L - 1, len(split.tokens) - 1)].astype(np.int32)
+    last_W1 = np.minimum(lengths_W1 + 1, context - 1)
+    marked_WL = np.where(places_L == last_W1, specials.last, np.where(places_L > last_W1, specials.padding, tokens_WL))
+    return np.where(places_L == 0, specials.first, marked_WL).astype(np.int32)
+
+
+def unigram_entropy(rows: Rows, specials: Specials) -> float:
+    """Entropy in nats of the ordinary tokens of rows."""
+    counts = np.bincount(rows.reshape(-1))
+    counts[[i for i in specials.ids() if i < len(counts)]] = 0
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log(shares)).sum())
+
+
+def majority(train: Int[np.ndarray, "n"], validation: Int[np.ndarray, "m"], n_classes: int) -> Majority:
+    """The baseline of training labels on validation labels.
+
+    Its probabilities count one document more of each class, so that a class that training lacks has a finite loss.
+    """
+    counts = np.bincount(train, minlength=n_classes)
+    found = np.bincount(validation, minlength=n_classes)
+    label, n = int(counts.argmax()), found.sum()
+    # F1 = 2 TP / (2 TP + FP + FN) is 0 for the other classes, and undefined for those that do not occur.
+    f1 = 2 * found[label] / (n + found[label])
+    shares = (counts + 1) / (counts.sum() + n_classes)
+    loss = float(-(found * np.log(shares)).sum() / n)
+    return Majority(label, float(found[label] / n), float(f1 / np.count_nonzero(found)), loss)
+
+
+@functools.lru_cache(KEPT_PERMUTATIONS)
+def _permutation(seed: int, epoch: int, n: int) -> UInt[np.ndarray, "n"]:
+    # A tuple of Python integers would pass through float64 and confuse seeds above 2**53.
+    key = np.array([seed, epoch], np.uint64)
+    permutation = np.random.Generator(np.random.Philox(key=key)).permutation(n).astype(np.min_scalar_type(n))
+    permutation.setflags(write=False)
+    return permutation

@@ -1,0 +1,212 @@
+"""What all figures share: styles of activations, the channels made of them, controls that choose runs, panels, cells.
+
+The theme of every figure (fonts, axes, legends) is THEME in page/render.py; a chart here says only what is its own.
+"""
+
+import statistics
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+from actlab.activations.catalogue import get
+from actlab.analysis.effects import nats
+from actlab.errors import UserError
+from actlab.report.page import Cell, Choice, Controls, Swatch, Toggles, Value
+from actlab.report.page.render import LEGEND
+from actlab.report.study import Study
+
+DATA = alt.NamedData("points")
+STEPS = alt.X("step:Q", title="step", axis=alt.Axis(format=",d", tickCount=5, tickMinStep=1, labelOverlap=True))
+FEW = "length(activations) <= 8"  # intervals and single runs are drawn while at most 8 activations are shown
+_PANELS = 60  # a figure with more panels or bars opens at one learning rate
+
+# Okabe and Ito 2008, Color Universal Design, without their yellow (illegible on white) and with a grey.
+BLACK, GREY, ORANGE, SKY = "var(--ink)", "#7f7f7f", "#e69f00", "#56b4e9"
+GREEN, BLUE, VERMILLION, PURPLE = "#009e73", "#0072b2", "#d55e00", "#cc79a7"
+PALETTE = (BLACK, GREY, ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE)
+
+SOLID, DASHED, DOTTED, DASH_DOT = (), (4.0, 1.5), (1.0, 1.3), (5.0, 1.5, 1.0, 1.5)
+LONG, DASH_DOT_DOT = (8.0, 2.0), (5.0, 1.5, 1.0, 1.5, 1.0, 1.5)
+DASHES = (SOLID, DASHED, DOTTED, DASH_DOT, LONG, DASH_DOT_DOT)
+
+# Colours differ within a family and among the most frequently compared. A gated activation has the colour of its gate,
+# except drelu, which shares reglu's gate.
+STYLES = {
+    "identity": Swatch(GREY, SOLID),
+    "relu": Swatch(VERMILLION, SOLID),
+    "leaky_relu": Swatch(ORANGE, DASHED),
+    "prelu": Swatch(SKY, DASH_DOT),
+    "relu6": Swatch(GREEN, LONG),
+    "relu2": Swatch(BLACK, SOLID),
+    "leaky_relu2": Swatch(PURPLE, DASHED),
+    "hard_tanh": Swatch(VERMILLION, DASH_DOT),
+    "hard_sigmoid": Swatch(SKY, DOTTED),
+    "hard_swish": Swatch(GREY, LONG),
+    "tanh": Swatch(PURPLE, SOLID),
+    "penalized_tanh": Swatch(ORANGE, DASH_DOT),
+    "sigmoid": Swatch(BLACK, DASH_DOT),
+    "softplus": Swatch(GREEN, DASH_DOT),
+    "softsign": Swatch(GREY, DASH_DOT),
+    "elu": Swatch(ORANGE, SOLID),
+    "celu": Swatch(BLUE, LONG),
+    "selu": Swatch(PURPLE, DASH_DOT),
+    "xielu": Swatch(BLACK, LONG),
+    "gelu": Swatch(BLUE, SOLID),
+    "gelu_scale": Swatch(BLUE, DASH_DOT),
+    "gelu_tanh": Swatch(PURPLE, LONG),
+    "gelu_tanh_jax": Swatch(ORANGE, DOTTED),
+    "quick_gelu": Swatch(VERMILLION, LONG),
+    "gelu2": Swatch(BLACK, DOTTED),
+    "gelu_centred": Swatch(VERMILLION, DASH_DOT_DOT),
+    "stochastic_gelu": Swatch(GREEN, DASH_DOT_DOT),
+    "silu": Swatch(GREEN, SOLID),
+    "swish": Swatch(BLACK, DASH_DOT_DOT),
+    "mish": Swatch(SKY, SOLID),
+    "polynorm": Swatch(GREY, DOTTED),
+    "glu": Swatch(BLACK, DASHED),
+    "bilinear": Swatch(GREY, DASHED),
+    "reglu": Swatch(VERMILLION, DASHED),
+    "geglu": Swatch(BLUE, DASHED),
+    "geglu_tanh": Swatch(PURPLE, DASH_DOT_DOT),
+    "swiglu": Swatch(GREEN, DASHED),
+    "drelu": Swatch(ORANGE, DASH_DOT_DOT),
+}
+_DASH = 2.0  # pixels per unit of a dash length
+
+
+def style(name: str) -> Swatch:
+    """The style of an activation or alias; its parameters do not matter.
+
+    A name outside the catalogue's own gets a style derived from the name, which may coincide with another's.
+    """
+    try:
+        base = get(name).name.partition("(")[0]
+    except UserError:  # a table may name an activation that is not registered here
+        base = name
+    number = zlib.crc32(base.encode())
+    return STYLES.get(base) or Swatch(PALETTE[number % len(PALETTE)], DASHES[number // 8 % len(DASHES)])
+
+
+def colour(names: Sequence[str], channel: Any = alt.Color) -> Any:
+    """The channel of colour, or fill, of the field `activation`; the controls of the page are its legend."""
+    scale = alt.Scale(domain=list(names), range=[style(name).colour for name in names])
+    return channel("activation:N", scale=scale, legend=None)
+
+
+def lines(
+    names: Sequence[str],
+    legend: Mapping[str, Any] | None = None,
+    field: str = "activation",
+    styles: Sequence[Swatch] | None = None,
+) -> dict[str, Any]:
+    """The channels of lines: colour and dashes by a field, so that lines stay distinct without colour.
+
+    `legend` adds one, with what differs from LEGEND; `styles` are those of `names` where these are no activations.
+    """
+    styles = styles or [style(name) for name in names]
+    shown = None if legend is None else alt.Legend(**{**LEGEND, **legend})
+    dashes = [[_DASH * length for length in one.dashes] or [1, 0] for one in styles]
+    ranges = {"color": [one.colour for one in styles], "strokeDash": dashes}
+    channels = {"color": alt.Color, "strokeDash": alt.StrokeDash}
+    return {
+        name: channel(f"{field}:N", scale=alt.Scale(domain=list(names), range=ranges[name]), legend=shown)
+        for name, channel in channels.items()
+    }
+
+
+def spec(chart: Any, params: Mapping[str, Any]) -> dict[str, Any]:
+    """A chart as a page takes it: a dict with the params that controls set, without altair's own theme."""
+    content = chart.to_dict()
+    content.pop("config", None)
+    return {**content, "params": [{"name": name, "value": value} for name, value in params.items()]}
+
+
+class Filters:
+    """The controls that choose among runs: condition, activations, learning rates, seeds.
+
+    `expression` is the Vega filter that they act on, `params` are its variables with their first values.
+    """
+
+    def __init__(self, study: Study, *more: Choice, rates: bool = False, seeds: bool = False):
+        self.params: dict[str, Any] = {"condition": study.conditions[0], "activations": list(study.activations)}
+        items: list[Choice | Toggles] = []
+        self.expression = "datum.condition === condition && indexof(activations, datum.activation) >= 0"
+        if len(study.conditions) > 1:
+            items.append(Choice("condition", "at", study.conditions, study.conditions[0]))
+        items += more
+        self.params |= {one.param: one.chosen for one in more}
+        if len(study.activations) > 1:
+            swatches = {name: style(name) for name in study.activations}
+            items.append(Toggles("activations", "activations", study.activations, swatches=swatches))
+        if rates:
+            items += self._list("rates", "learning rates", tuple(map(rate, study.rates)), _first_rates(study))
+        if seeds:
+            items += self._list("seeds", "seeds", tuple(map(str, study.seeds)))
+        self.controls = (Controls(tuple(items)),) if items else ()
+
+    def _list(
+        self, name: str, label: str, values: tuple[str, ...], chosen: tuple[str, ...] | None = None
+    ) -> list[Toggles]:
+        self.params[name] = list(chosen or values)
+        self.expression += f" && indexof({name}, datum.{name.removesuffix('s')}) >= 0"
+        return [Toggles(name, label, values, chosen)] if len(values) > 1 else []
+
+
+def _first_rates(study: Study) -> tuple[str, ...] | None:
+    """Of a study with many activations and rates, the rate with the lowest median loss; None is all of them."""
+    losses = {
+        value: [run.result.loss for run in study.runs if run.result and run.learning_rate == value]
+        for value in study.rates
+    }
+    known = {value: statistics.median(found) for value, found in losses.items() if found}
+    if len(study.activations) * len(study.rates) <= _PANELS or not known:
+        return None
+    return (rate(min(known, key=lambda value: known[value])),)
+
+
+def band(chart: alt.Chart, scale: alt.Scale, activations: Sequence[str], **mark: Any) -> alt.Chart:
+    """The area between `low` and `high`; the chart has its x and no colour, for an area takes its own."""
+    area = chart.transform_filter(FEW).mark_area(opacity=0.18, strokeWidth=0, clip=True, **mark)
+    fill = colour(activations, alt.Fill)
+    return area.encode(y=alt.Y("low:Q", scale=scale), y2="high:Q", fill=fill)
+
+
+def by_rate(study: Study, chart: Any) -> Any:
+    """Panels of a chart, one for each learning rate; the data need a column `panel`."""
+    facet = alt.Facet("panel:N", title=None, sort=[panel(value) for value in study.rates])
+    # The number of panels in a row is not known here, so each has an x axis of its own.
+    return chart.facet(facet, data=DATA).resolve_axis(x="independent")
+
+
+def place(cell: tuple[str, str, float]) -> list[Value]:
+    """A cell as columns of a figure's rows: condition, activation, rate, panel."""
+    return [*cell[:2], rate(cell[2]), panel(cell[2])]
+
+
+def panel(value: float) -> str:
+    """The title of the panel of a learning rate."""
+    return f"learning rate {rate(value)}"
+
+
+def rate(value: float) -> str:
+    """A learning rate as it is written everywhere."""
+    return f"{value:g}"
+
+
+def number(value: int | float | None, form: str = "", link: str = "", words: str = "") -> Cell:
+    """A cell of a number; with no format, or a sign alone, the number is in nats."""
+    if value is None:
+        return Cell("-")
+    return Cell(nats(value, form) if form in ("", "+") else format(value, form), float(value), link, words)
+
+
+def span(interval: Sequence[float] | None, sign: str = "") -> str:
+    """An interval in nats as the text of a cell."""
+    return "-" if interval is None else f"{nats(interval[0], sign)} to {nats(interval[1], sign)}"
+
+
+def words(*values: str) -> str:
+    """The search words that make the run table show the runs with all of these values."""
+    return " ".join(f"={value.replace(' ', '')}" for value in values if value)

@@ -1,0 +1,239 @@
+"""A page as one HTML file, and its figures as SVG and PNG for print: one theme, the same Vega libraries, short rows."""
+
+import base64
+import copy
+import functools
+import hashlib
+import json
+import math
+import pathlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jinja2
+import markupsafe
+import vl_convert
+
+from actlab.report.page import Block, Cell, Details, Figure, Rows, Section, Side, Swatch, Table, Value
+
+VEGA_LITE = "6.4"  # the version that altair 6 writes; fixed, so that equal pages have equal bytes
+DIGITS = 5  # significant digits of the numbers in a figure
+# The theme of every figure. The page defines the colours, for light and for dark paper; page.js hands it to Vega.
+THEME = {
+    "background": None,
+    "font": 'system-ui, -apple-system, "Segoe UI", sans-serif',
+    "view": {"stroke": None},
+    "axis": {
+        "domainColor": "var(--faint)",
+        "tickColor": "var(--faint)",
+        "gridColor": "var(--line)",
+        "gridOpacity": 0.7,
+        "labelColor": "var(--ink)",
+        "titleColor": "var(--ink)",
+        "titleFontWeight": "normal",
+        "labelFontSize": 11,
+        "titleFontSize": 12,
+    },
+    "legend": {
+        "labelColor": "var(--ink)",
+        "titleColor": "var(--faint)",
+        "titleFontWeight": "normal",
+        "labelFontSize": 12,
+        "orient": "bottom",
+        "columns": 4,
+    },
+    "header": {"labelColor": "var(--ink)", "titleColor": "var(--faint)", "labelFontSize": 12},
+    "title": {"color": "var(--ink)", "fontWeight": "normal", "fontSize": 12},
+    "text": {"color": "var(--ink)"},
+    "rule": {"color": "var(--ink)"},
+    "point": {"color": "var(--ink)"},
+}
+# The legend of lines: on a page that has no controls for it, and in every exported figure.
+LEGEND = {
+    "title": None,
+    "rowPadding": 1,
+    "columnPadding": 12,
+    "labelFontSize": 11,
+    "offset": 6,
+    "symbolType": "stroke",
+    "symbolSize": 900,
+    "symbolStrokeWidth": 2,
+    "symbolOpacity": 1,
+    "symbolLimit": 100,
+}
+_SWATCH_DASH = 2  # pixels of a dash's unit
+_HERE = pathlib.Path(__file__).parent
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(_HERE), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+)
+# Of an exported figure.
+WIDTH = 624  # pixels: 6.5 inches at 96 per inch
+_COLUMNS, _AXIS, _GAP = 3, 42, 20  # panels in a row; pixels of a y axis and between panels
+_PAPER = {"var(--ink)": "#000000", "var(--faint)": "#5c5c5c", "var(--line)": "#e4e4e4"}
+_FONT = "Liberation Sans, Arial, Helvetica, sans-serif"  # the first comes with vl-convert: equal text everywhere
+_PNG_SCALE = 3
+_IDS = re.compile(r"(?<=[\"#])(clip|gradient_)\d+")  # Vega counts on from drawing to drawing
+_GEOMETRY = re.compile(r' (?:d|transform|x|y|x1|x2|y1|y2|width|height)="[^"]*"')
+_DECIMALS = re.compile(r"-?\d+\.\d{2,}")  # a tenth of a pixel is enough, and the same on every machine
+
+
+def render(title: str, lead: str, sections: Sequence[Section]) -> str:
+    """The text of the HTML file. Its content security policy forbids every request and all scripts but its own two.
+
+    Raises:
+        ValueError: two sections or blocks share a name.
+    """
+    blocks = [block for section in sections for block in _walk(section.blocks)]
+    _require_unique(
+        [section.name for section in sections]
+        + [block.name for block in blocks if isinstance(block, Figure | Table | Details)]
+    )
+    scripts = [_HERE.joinpath("page.js").read_text()]
+    if any(isinstance(block, Figure) for block in blocks):
+        scripts.insert(0, _libraries())
+    return _TEMPLATES.get_template("page.html").render(
+        title=title,
+        lead=lead,
+        sections=sections,
+        style=markupsafe.Markup(_HERE.joinpath("page.css").read_text()),
+        theme=THEME,
+        # The policy names the hash of each script, so a script must stand between its tags unchanged.
+        scripts=[markupsafe.Markup(script) for script in scripts],
+        hashes=[_hash(script) for script in scripts],
+        kind=lambda block: type(block).__name__,
+        packed=_packed,
+        numeric=_is_numeric,
+        dashes=_dashes,
+    )
+
+
+def figures(sections: Sequence[Section]) -> list[Figure]:
+    """The figures of a page, in its order."""
+    return [block for section in sections for block in _walk(section.blocks) if isinstance(block, Figure)]
+
+
+def compact(rows: Iterable[Sequence[Value]], digits: int = DIGITS) -> list[list[Value]]:
+    """Rows with floats cut to a number of significant digits; NaN and infinities become None."""
+    return [[_rounded(value, digits) for value in row] for row in rows]
+
+
+@functools.cache  # tests and scripts render many pages, and bundling takes long
+def _libraries() -> str:
+    """Vega, Vega-Lite and vega-embed as one JavaScript module that sets window.vegaEmbed."""
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", VEGA_LITE)
+
+
+def _walk(blocks: Sequence[Block]) -> Iterator[Block]:
+    for block in blocks:
+        yield block
+        if isinstance(block, Details):
+            yield from _walk(block.blocks)
+        elif isinstance(block, Side):
+            yield from _walk([part for _, part in block.parts])
+
+
+def _packed(figure: Figure) -> dict[str, Any]:
+    data = {name: {"columns": table.columns, "rows": compact(table.rows)} for name, table in figure.data.items()}
+    return {"spec": figure.spec, "data": data}
+
+
+def _rounded(value: Value, digits: int) -> Value:
+    if not isinstance(value, float):
+        return value
+    if not math.isfinite(value):
+        return None
+    # 4 is shorter than 4.0; beyond 2^53 a float is no longer exact to the unit, and its digits would be noise.
+    short = float(f"{value:.{digits}g}")
+    return int(short) if short.is_integer() and abs(short) < 2**53 else short
+
+
+def _is_numeric(table: Table, index: int) -> bool:
+    """Whether a column holds numbers; its heading is then aligned right."""
+    cells = [row[index] for row in table.rows]
+    return any(isinstance(cell, Cell) and cell.order is not None for cell in cells)
+
+
+def _dashes(swatch: Swatch) -> str:
+    return " ".join(f"{_SWATCH_DASH * length:g}" for length in swatch.dashes)
+
+
+def _require_unique(names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two blocks of the page are named {name!r}: names must differ.")
+
+
+def _hash(script: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+
+
+def export(figure: Figure, folder: pathlib.Path, name: str = "", title: str = "", **params: Any) -> list[pathlib.Path]:
+    """Writes a figure into a folder as NAME.svg and NAME.png; the same rows give the same bytes of SVG.
+
+    Args:
+        figure: a figure of a page.
+        folder: exists.
+        name: of the files; the figure's by default.
+        title: what stands above the drawing.
+        params: values of the figure's params that differ from those with which the page opens.
+    """
+    svg = to_svg(figure, title, **params)
+    paths = [folder / f"{name or figure.name}.{form}" for form in ("svg", "png")]
+    paths[0].write_text(svg)
+    paths[1].write_bytes(vl_convert.svg_to_png(svg, scale=_PNG_SCALE))
+    return paths
+
+
+def to_svg(figure: Figure, title: str = "", **params: Any) -> str:
+    """The drawing on white paper, 6.5 inches wide."""
+    spec = _printed(copy.deepcopy(dict(figure.spec)))
+    spec["params"] = [{**one, "value": params.get(one["name"], one.get("value"))} for one in spec.get("params", ())]
+    spec["datasets"] = {name: _objects(table) for name, table in figure.data.items()}
+    spec |= {"background": "white", "padding": 6} | ({"title": title} if title else {})
+    if "facet" in spec and "columns" not in spec:
+        own = spec.get("resolve", {}).get("scale", {}).get("y") == "independent"
+        each = _AXIS if own else 0
+        spec["columns"] = _COLUMNS
+        spec["spec"]["width"] = (WIDTH - (0 if own else _AXIS)) // _COLUMNS - each - _GAP
+        spec["spacing"] = _GAP
+    elif spec.get("width") == "container":
+        spec |= {"width": WIDTH, "autosize": {"type": "fit-x", "contains": "padding"}}
+    # Without aria, which would label each mark of the file for screen readers; the alt text is the page's.
+    config = json.loads(_on_paper(json.dumps(THEME))) | {"font": _FONT, "aria": False}
+    svg = vl_convert.vegalite_to_svg(json.loads(_on_paper(json.dumps(spec))), VEGA_LITE, config=config)
+    ids: dict[str, str] = {}
+    svg = _IDS.sub(lambda found: ids.setdefault(found[0], f"{found[1]}{len(ids)}"), svg)
+    return _GEOMETRY.sub(lambda found: _DECIMALS.sub(lambda number: f"{float(number[0]):.1f}", found[0]), svg)
+
+
+def _objects(table: Rows) -> list[dict[str, Value]]:
+    return [dict(zip(table.columns, row, strict=False)) for row in compact(table.rows)]
+
+
+def _on_paper(text: str) -> str:
+    for variable, colour in _PAPER.items():
+        text = text.replace(variable, colour)
+    return text
+
+
+def _printed(spec: dict[str, Any]) -> dict[str, Any]:
+    """Without what only a pointer finds, and with the legend that the page has in its controls."""
+    for views in ("layer", "hconcat"):
+        if views in spec:
+            spec[views] = [_printed(one) for one in spec[views] if not _is_hidden(one)]
+    if "spec" in spec:
+        spec["spec"] = _printed(spec["spec"])
+    encoding = spec.get("encoding", {})
+    encoding.pop("tooltip", None)
+    if encoding.get("y", {}).get("field") != "activation":  # else the axis names them
+        for channel in ("color", "fill", "strokeDash"):  # one legend, for an absent one would disable the others
+            of = encoding.get(channel, {})
+            if of.get("field") in ("activation", "arm"):
+                own = of.get("legend") or {}
+                of["legend"] = LEGEND | {key: own[key] for key in own if key != "columns" or type(own[key]) is int}
+    return spec
+
+
+def _is_hidden(layer: Mapping[str, Any]) -> bool:
+    return isinstance(layer.get("mark"), Mapping) and layer["mark"].get("opacity") == 0

@@ -1,0 +1,131 @@
+"""What a session prints: data, model and floor before it trains; results and a sample of text after."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from actlab import data
+from actlab.config import LOSS_UNITS, Config
+from actlab.data.cache import TokenCache
+from actlab.training import generation
+from actlab.training.program_spec import ProgramSpec
+
+
+def name_of_data(console: Console, config: Config) -> None:
+    """Prints which data is read; raises UserError if it is not prepared."""
+    name = data.resolve_name(config.data.name, config.data.dir, config.finetune.task)
+    chosen = f", chosen by auto for data.dir={config.data.dir!r}" if config.data.name == "auto" else ""
+    console.print(f"data        {name}{chosen}")
+
+
+def header(console: Console, specs: Sequence[ProgramSpec], tokens: TokenCache) -> None:
+    """Prints the size of the data, the model of a single run, and the floors."""
+    meta = tokens.meta
+    console.print(
+        f"            {meta.n_documents['train']:,} training documents, {meta.n_tokens['train']:,} tokens "
+        f"({meta.tokenizer}), fingerprint {tokens.fingerprint[:12]}"
+    )
+    if len(specs) == 1 and len(specs[0].names) == 1:
+        _model(console, specs[0])
+    if tokens.labels is not None:
+        console.print(f"task        {_task(specs[0], tokens)}")
+    for words in dict.fromkeys(_reference(spec, tokens) for spec in specs):
+        console.print(words)
+
+
+def _model(console: Console, spec: ProgramSpec) -> None:
+    shape, costs = spec.model.spec, spec.costs
+    mismatch = f" instead of {shape.d_ff} ({costs.gated_mismatch:+.2%} weights)" if shape.d_hidden != shape.d_ff else ""
+    console.print(
+        f"model       {shape.activation}, {shape.n_layers} layers, d_model {shape.d_model}, {shape.n_heads} heads, "
+        f"feed-forward {shape.d_hidden}{mismatch}, context {shape.context}, vocabulary {shape.vocab_size}"
+    )
+    console.print(
+        f"parameters  {costs.parameters:,} ({costs.non_embedding:,} without embeddings); "
+        f"{costs.flops_per_token / 1e6:,.1f} MFLOP per token, forward and backward"
+    )
+
+
+def _reference(spec: ProgramSpec, tokens: TokenCache) -> str:
+    """The reference that a loss is compared with: the floor, the unigram entropy, or the majority class."""
+    if spec.majority is not None and tokens.labels is not None:
+        known = spec.majority
+        return (
+            f"majority    accuracy {known.accuracy:.4f}, macro F1 {known.macro_f1:.4f}, {known.loss:.4f} "
+            f"{spec.objective.unit}: always {tokens.labels.classes[known.label]!r}, the most frequent class in training"
+        )
+    if spec.unigram is not None:
+        return f"unigram     {spec.unigram:.4f} {spec.objective.unit}: the best loss without context"
+    if spec.floor is None:
+        known = tokens.meta.entropy_nats is not None
+        part = "the entropy of this text is known, but its tokenizer loses some of the text"
+        reason = part if known else "the entropy of this text is unknown"
+        return f"floor       unknown: {reason}"
+    if spec.config.data.corruption != "none":
+        return f"floor       {spec.floor:.4f} {spec.objective.unit}: the exact Bayes loss of tokens without order"
+    return (
+        f"floor       {spec.floor:.4f} {spec.objective.unit}: the exact Bayes loss of the validation stories "
+        f"(entropy {tokens.meta.entropy_nats:.1f} nats per story)"
+    )
+
+
+def _task(spec: ProgramSpec, tokens: TokenCache) -> str:
+    """The classes, and how many documents are too long for a row."""
+    assert tokens.labels is not None
+    lengths, context = np.diff(tokens.train.starts) - 1, spec.config.model.context
+    cut = (lengths > context - 2).mean()
+    lost = f"; the beginning of {cut:.0%} does not fit into {context} with the two marks" if cut else ""
+    return (
+        f"{tokens.labels.task}: {' or '.join(tokens.labels.classes)}; documents of {lengths.mean():.0f} tokens, "
+        f"the longest {lengths.max()}{lost}"
+    )
+
+
+def sample(console: Console, spec: ProgramSpec, tokens: TokenCache, state: Any) -> None:
+    """Prints a document written by the model of the first lane."""
+    params = jax.tree.map(lambda array_R: array_R[0], state.params)
+    text = generation.write_text(spec.model, params, tokens.tokenizer, seed=spec.config.seed)
+    console.rule("a sample")
+    console.print(text, markup=False)
+    console.rule()
+
+
+def results(console: Console, rows: Sequence[Mapping[str, Any]], path: pathlib.Path, what: str = "") -> None:
+    """Prints the results: two lines for a single run, a table for several."""
+    if len(rows) == 1:
+        _single(console, rows[0], what or rows[0]["status"])
+    else:
+        if what:
+            console.print(f"runs        {len(rows)}: {what}")
+        _table(console, rows)
+    console.print(f"results     {path}/results.csv, {path}/metrics.jsonl")
+
+
+def _single(console: Console, row: Mapping[str, Any], what: str) -> None:
+    console.print(f"run         {row['run']}: {what}")
+    if row["status"] == "finished":
+        above = float(row["final_loss"]) - float(row["floor"])
+        floor = "" if above != above else f"; floor {float(row['floor']):.4f}, {above:.4f} above it"
+        console.print(
+            f"validation  {float(row['final_loss']):.4f} {LOSS_UNITS[row['objective']]} after {row['steps']} steps "
+            f"(best {float(row['best_loss']):.4f} at step {row['best_step']}){floor}"
+        )
+        if "macro_f1" in row:
+            known = f"(majority {float(row['majority_accuracy']):.4f}, {float(row['majority_macro_f1']):.4f})"
+            scores = f"accuracy {float(row['accuracy']):.4f}, macro F1 {float(row['macro_f1']):.4f}"
+            console.print(f"{row['task']:<12}{scores} {known}")
+    else:
+        console.print(f"            diverged: the loss was not finite at step {row['steps']}")
+
+
+def _table(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    table = Table("run", "status", "steps", "final loss", "best loss", "at step", box=None, pad_edge=False)
+    for row in rows:
+        losses = (f"{float(row['final_loss']):.4f}", f"{float(row['best_loss']):.4f}")
+        table.add_row(row["run"], row["status"], str(row["steps"]), *losses, str(row["best_step"]))
+    console.print(table)

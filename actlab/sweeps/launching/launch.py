@@ -1,0 +1,194 @@
+"""A launch: one call of the launch command, from a config to the gathered results of its jobs."""
+
+import pathlib
+import signal
+import time
+import types
+from collections.abc import Collection, Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from actlab import callbacks
+from actlab.config import Config
+from actlab.errors import UserError
+from actlab.sweeps import announce, session, trained
+from actlab.sweeps.launching import jobs as jobs_lib
+from actlab.sweeps.launching.executors import Executor
+from actlab.sweeps.launching.jobs import Job
+from actlab.sweeps.session import Prepared
+from actlab.training.loop import StopSignal
+from actlab.workdir import manifest
+from actlab.workdir.records import Row, Workdir
+
+EXIT_JOB_FAILED = 1
+TENTHS = 10  # lines that a running job prints where there is no terminal
+
+
+def run(
+    config: Config,
+    code: str,
+    label: str,
+    workdir: pathlib.Path | None,
+    executor: Executor,
+    command: Sequence[str],
+) -> int:
+    """Trains the programs of a config as jobs, resumes them, or says that they are done; returns the exit code.
+
+    `code` is the file that may register the user's own activations, or empty; `label` names the default workdir,
+    runs/LABEL-FINGERPRINT. The data is prepared here, once: jobs that start together would all wait for the first one.
+
+    Raises:
+        UserError: for whatever the user can fix.
+    """
+    console = Console(highlight=False, soft_wrap=True)
+    if workdir and not session.needs_training(console, Workdir(workdir), config, launched=True):
+        return 0
+    prepared = session.prepare(console, config)
+    path = (workdir or session.default_workdir(label, prepared.config)).absolute()
+    records = Workdir(path)
+    if not session.needs_training(console, records, prepared.config, launched=True):
+        return 0
+    callbacks.require_login(config)
+    records.open(prepared.config)
+    try:
+        jobs = _write_jobs(prepared, path / "jobs", code)
+        console.print(f"workdir     {path}")
+        console.print(
+            f"jobs        {len(jobs)} of {len(prepared.runs)} runs, by {executor.name}; each prints to jobs/N.log there"
+        )
+        return Launch(jobs, executor, records, console).run(command)
+    except OSError as error:
+        raise UserError(
+            f"--workdir={path} cannot be written any more ({error.strerror or error}): make room, then run the same "
+            "command."
+        ) from error
+    finally:
+        records.close()
+
+
+def _write_jobs(prepared: Prepared, root: pathlib.Path, code: str) -> list[Job]:
+    jobs = jobs_lib.make(prepared.config, prepared.specs, root, code)
+    computed = trained.function_values(config for spec in prepared.specs for config in spec.configs)
+    for job in jobs:
+        manifest.require_same_data(job.workdir, prepared.tokens.name, prepared.tokens.fingerprint)
+        trained.require_same_functions(job.workdir, computed)
+        job.write()
+    return jobs
+
+
+class Board:
+    """What a launch shows while it waits: a bar per running job on a terminal, lines elsewhere.
+
+    Use it as a context manager around the waiting.
+    """
+
+    def __init__(self, console: Console, jobs: Sequence[Job]):
+        self._console = console
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            MofNCompleteColumn(),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[words]}"),
+            TimeRemainingColumn(),
+            TextColumn("left"),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        n_steps = sum(job.n_steps * len(job.names) for job in jobs)
+        self._all = self._progress.add_task("all", total=n_steps, words="")
+        self._tasks = {
+            job.number: self._progress.add_task(_name(job), total=job.n_steps, words="", visible=False) for job in jobs
+        }
+        self._lanes = {job.number: len(job.names) for job in jobs}
+        self._shown: dict[int, tuple[str, int]] = {}
+
+    def __enter__(self) -> "Board":
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def show(self, job: Job, words: str, step: int) -> None:
+        """Shows a job's state and step; prints a line when the state changes or another tenth of the steps is done."""
+        task = self._progress.tasks[self._tasks[job.number]]
+        self._progress.advance(self._all, (step - task.completed) * self._lanes[job.number])
+        self._progress.update(task.id, completed=step, words=words, visible=words == "running")
+        shown = (words, step * TENTHS // job.n_steps)
+        if self._shown.get(job.number) == shown:
+            return
+        if not self._console.is_terminal or self._shown.get(job.number, ("", 0))[0] != words:
+            self._console.print(f"{_name(job)}  {words}, step {step}/{job.n_steps}")
+        self._shown[job.number] = shown
+
+
+def _name(job: Job) -> str:
+    return f"job {job.number} ({job.label})"
+
+
+class Launch:
+    """The jobs of a workdir, from the first start to the gathered results; `run` is called once."""
+
+    def __init__(self, jobs: Sequence[Job], executor: Executor, records: Workdir, console: Console):
+        self._jobs, self._executor = jobs, executor
+        self._records, self._console = records, console
+        self._rows: dict[str, Row] = {}
+        self._n_gathered = 0
+
+    def run(self, command: Sequence[str]) -> int:
+        """Starts the jobs that are not done, waits, and gathers; returns the exit code."""
+        self._collect({})
+        with StopSignal() as stop, Board(self._console, self._jobs) as board:
+            self._executor.start(self._open())
+            while (active := self._look(board, command)) and not stop.received:
+                _sleep(self._executor.poll_seconds, stop)
+            if active:
+                self._console.print(self._executor.stop())
+                return 128 + (stop.received or signal.SIGTERM)
+        if self._open():
+            return self._report()
+        announce.results(
+            self._console, [self._rows[name] for one in self._jobs for name in one.names], self._records.path
+        )
+        return 0
+
+    def _open(self) -> list[Job]:
+        """The jobs that have no results yet."""
+        return [one for one in self._jobs if not self._rows.keys() >= set(one.names)]
+
+    def _look(self, board: Board, command: Sequence[str]) -> bool:
+        """Polls the executor, shows the jobs, gathers new results; returns whether a job is active."""
+        # The executor is asked before the workdirs are read: a job that is not active has written its results.
+        active = self._executor.active()
+        self._collect(active)
+        still_open = self._open()
+        for one in self._jobs:
+            ended = "failed" if one in still_open else "finished"
+            board.show(one, active.get(one.number, ended), one.step() if one in still_open else one.n_steps)
+        if len(self._rows) > self._n_gathered:
+            jobs_lib.gather(self._records, self._jobs, self._rows, command)
+            self._n_gathered = len(self._rows)
+        return any(one.number in active for one in self._jobs)
+
+    def _collect(self, active: Collection[int]) -> None:
+        for one in self._open():
+            if one.number not in active:
+                self._rows |= one.results() or {}
+
+    def _report(self) -> int:
+        """Prints which jobs failed."""
+        errors = Console(highlight=False, soft_wrap=True, stderr=True, markup=False)
+        failed = self._open()
+        for one in failed:
+            errors.print(f"failed      job {one.number} ({one.label}): {one.log} ends with: {one.last_words()}")
+        errors.print(f"actlab: {len(failed)} of {len(self._jobs)} jobs failed; the same command runs them again.")
+        return EXIT_JOB_FAILED
+
+
+def _sleep(seconds: float, stop: StopSignal) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not stop.received:
+        time.sleep(0.1)

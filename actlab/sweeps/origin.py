@@ -1,0 +1,261 @@
+"""Starting from trained weights: the origin of a run is a workdir of ours or a Hugging Face directory.
+
+An origin may have another activation than the run. Its change of the mean output can be folded into the next bias.
+"""
+
+import dataclasses
+import json
+import pathlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from actlab import activations, models
+from actlab import config as config_lib
+from actlab.config import Config, ModelConfig, SwapConfig
+from actlab.data import tokenizers
+from actlab.data.tokenizers import Tokenizer
+from actlab.errors import UserError
+from actlab.models.layers import Hidden
+from actlab.models.model import Params
+from actlab.sweeps import trained
+from actlab.training.losses import Examples
+from actlab.training.program_spec import ProgramSpec
+
+FIELD = "config.finetune.from_checkpoint"
+# The files of each kind of tokenizer.
+VOCABULARIES = {"wordpiece": (tokenizers.PIECES,), "dir": (tokenizers.VOCABULARY, tokenizers.MERGES)}
+HEADS = ("pooler", "classifier", "head", "head_norm", "output_bias", "output")  # may be drawn from the seed
+FOLD_TOKENS = 2**14  # over which the mean change of a swap is taken
+
+
+class Origin(NamedTuple):
+    """A trained model: its fields, its tokenizer if that is known, and a function that loads its parameters."""
+
+    name: str
+    model: ModelConfig
+    swap: SwapConfig
+    tokenizer: Tokenizer | None
+    load: Callable[[], tuple[Params, str]]  # the parameters, and a description of them
+
+
+def of(config: Config) -> Origin | None:
+    """The origin of a run, None if all parameters are drawn from the seed; they are not read yet.
+
+    A field in braces in the path, such as `{seed}`, stands for the run's own value.
+
+    Raises:
+        UserError: for a folder that is neither a workdir with a checkpoint nor a Hugging Face directory.
+    """
+    if not config.finetune.from_checkpoint:
+        return None
+    name = name_of(config)
+    path, _, run = name.partition(":")
+    folder = pathlib.Path(path)
+    if (folder / "manifest.json").is_file():
+        return _ours(name, folder, run or None)
+    if _is_hugging_face(folder):
+        return _theirs(name, folder)
+    raise UserError(
+        f"{FIELD}={name!r} is neither a trained workdir of actlab.main nor a Hugging Face directory: name one of these."
+    )
+
+
+def name_of(config: Config) -> str:
+    """The checkpoint that a run names, with fields in braces filled in; raises UserError for an unknown field."""
+    values = config_lib.flat(config)
+
+    def value(match: re.Match[str]) -> str:
+        config_lib.require_path(match[1])
+        return str(values[match[1]])
+
+    return re.sub(r"\{([^{}]*)\}", value, config.finetune.from_checkpoint)
+
+
+def adopt(config: Config, origin: Origin | None) -> Config:
+    """The config with its open model fields taken from the origin."""
+    if origin is None:
+        return config
+    open_fields = [name for name, value in vars(config.model).items() if value is None]
+    return config_lib.replace(config, **{f"model.{name}": getattr(origin.model, name) for name in open_fields})
+
+
+def require_fitting(config: Config, origin: Origin, tokenizer: Tokenizer) -> None:
+    """Raises UserError for the first field in which the origin's parameters do not match a resolved config."""
+    ours, theirs = dataclasses.asdict(config.model), dataclasses.asdict(origin.model)
+    for name in ours:
+        adaptable = f"model.{name}" in config_lib.paths("adaptable")
+        if not adaptable and None not in (ours[name], theirs[name]) and ours[name] != theirs[name]:
+            raise _differs(f"model.{name}", repr(ours[name]), repr(theirs[name]), origin)
+    if config.model.context > origin.model.context:
+        raise _differs("model.context", config.model.context, f"at most {origin.model.context}", origin)
+    for name, classes in (("head_activation", 0), ("pooler_activation", config.model.n_classes)):
+        if config.model.n_classes == origin.model.n_classes == classes and ours[name] != theirs[name]:
+            raise _differs(f"model.{name}", repr(ours[name]), repr(theirs[name]), origin)
+    before, after = _activations(origin.model, origin.swap), _activations(config.model, config.finetune.swap)
+    wanted = config.finetune.swap
+    for index, (theirs_have, ours_have) in enumerate(zip(before, after, strict=True)):
+        swapped = (theirs_have, ours_have) == (wanted.from_, wanted.to)
+        if theirs_have != ours_have and not swapped:
+            raise _differs(f"model.activation (block {index})", repr(ours_have), repr(theirs_have), origin)
+    if origin.tokenizer is not None and origin.tokenizer.hash != tokenizer.hash:
+        raise _differs("data.tokenizer", repr(config.data.tokenizer), f"another, {origin.tokenizer.name!r}", origin)
+
+
+def tokenizer_in(folder: pathlib.Path) -> str | None:
+    """The data.tokenizer whose files a Hugging Face directory holds."""
+    held = (kind for kind, names in VOCABULARIES.items() if all((folder / name).is_file() for name in names))
+    return next((f"{kind}:{folder}" for kind in held), None)
+
+
+def given(spec: ProgramSpec) -> tuple[list[Params], list[str]] | None:
+    """The parameters that each lane takes from its origin, and sentences that name the origins; None without origin.
+
+    Raises:
+        UserError: for an origin without a sound checkpoint.
+    """
+    if not spec.config.finetune.from_checkpoint:
+        return None
+    pairs = [_lane(spec, config) for config in spec.configs]
+    return [params for params, _ in pairs], list(dict.fromkeys(words for _, words in pairs))
+
+
+def _lane(spec: ProgramSpec, config: Config) -> tuple[Params, str]:
+    origin = of(config)
+    assert origin is not None
+    params, words = origin.load()
+    if config.finetune.fold:
+        before = models.build(origin.model, swap=origin.swap)
+        params = folded(before, spec.model, params, *_batches(spec, config))
+    kept, drawn = _fitted(spec.model, params)
+    return kept, f"{words}; drawn from the seed: {', '.join(drawn) or 'nothing'}"
+
+
+def _batches(spec: ProgramSpec, config: Config) -> tuple[Array, Callable[[Array, Array], Examples]]:
+    """The rows of a run's first batches, FOLD_TOKENS tokens or more, and the function that makes examples of them."""
+    n_batches = -(-FOLD_TOKENS // (config.data.batch_size * config.model.context))
+    rows_NBW = np.stack([spec.feed.batch(config.seed, step, slice(None)) for step in range(n_batches)])
+    key = jax.random.key(config.seed)
+    return jnp.asarray(rows_NBW), lambda rows, step: spec.objective.training(rows, jax.random.fold_in(key, step))
+
+
+def _fitted(model: models.Model, params: Params) -> tuple[Params, list[str]]:
+    """The parameters that a model can take over, and the names of its heads that are missing among them.
+
+    Raises:
+        UserError: for mismatched parameters outside the heads.
+    """
+    wanted = jax.eval_shape(model.init, jax.random.key(0))
+    shapes = lambda tree: jax.tree.map(lambda leaf: tuple(leaf.shape), tree)  # noqa: E731
+    kept = {name: part for name, part in params.items() if shapes(part) == shapes(wanted.get(name))}
+    # A shorter context takes the first positions.
+    if "position_embedding" in wanted and "position_embedding" not in kept:
+        rows = len(wanted["position_embedding"]["embedding"])
+        kept["position_embedding"] = {"embedding": params["position_embedding"]["embedding"][:rows]}
+    drawn = [name for name in wanted if name not in kept]
+    lost = [name for name in [*drawn, *params] if name not in kept and name not in HEADS]
+    if lost:
+        raise UserError(
+            f"{FIELD}: mismatched parameters, {lost[0]} is missing in one model or has other shapes: name a model of "
+            "the same kind."
+        )
+    return kept, sorted(drawn)
+
+
+def _ours(name: str, folder: pathlib.Path, run: str | None) -> Origin:
+    try:
+        found = trained.find(folder, run)
+    except UserError as error:
+        raise UserError(f"{FIELD}={name!r}: {error} A run of a sweep is named after a colon.") from error
+
+    def load() -> tuple[Params, str]:
+        whole = trained.load(folder, run)
+        return whole.params, f"{name}, step {whole.step}"
+
+    return Origin(name, found.config.model, found.config.finetune.swap, found.tokenizer, load)
+
+
+def _theirs(name: str, folder: pathlib.Path) -> Origin:
+    from actlab.interop import huggingface  # needs safetensors, an extra
+
+    loaded = huggingface.load(folder)
+    held = tokenizer_in(folder)
+    tokenizer = tokenizers.make(held, folder, ()) if held else None
+    return Origin(name, loaded.config, SwapConfig(), tokenizer, lambda: (loaded.params, name))
+
+
+def _is_hugging_face(folder: pathlib.Path) -> bool:
+    try:
+        fields = json.loads((folder / "config.json").read_text())
+    except (OSError, ValueError):
+        return False
+    return isinstance(fields, Mapping) and "model_type" in fields
+
+
+def _activations(model: ModelConfig, swapped: SwapConfig) -> Sequence[str]:
+    return [swapped.to] * swapped.blocks + [model.activation] * (model.n_layers - swapped.blocks)
+
+
+def _differs(path: str, ours: object, theirs: object, origin: Origin) -> UserError:
+    return UserError(
+        f"config.{path}={ours}, but {FIELD}={origin.name!r} was trained with {theirs}: set the same value, or name "
+        "another checkpoint."
+    )
+
+
+def folded(
+    before: models.Model,
+    after: models.Model,
+    params: Params,
+    rows_NBW: Int[Array, "N B W"],
+    examples_of: Callable[[Array, Array], Examples],
+) -> Params:
+    """The parameters of `before`, with biases that keep the mean output of the blocks that `after` swaps.
+
+    For a block in which f becomes g, with z the units' inputs in `before` and W the down projection [F, D],
+
+        bias <- bias + E[f(z) - g(z)] W
+
+    The mean is over the real tokens of N batches; `examples_of` makes examples of a batch's rows and number. It is
+    exact for the inputs that a block had before: if several blocks are swapped, the later ones see changed inputs.
+    """
+    pairs = {
+        index: (before.spec.of_block(index).activation, after.spec.of_block(index).activation)
+        for index in range(before.spec.n_layers)
+    }
+    changed = {index: pair for index, pair in pairs.items() if pair[0] != pair[1]}
+    if not changed:
+        return params
+
+    def sums(batch: tuple[Array, Array]) -> tuple[Array, dict[int, Array]]:
+        examples = examples_of(*batch)
+        _, _, hidden = before.hidden(params, examples.tokens, examples.segments, examples.real)
+        real = jnp.ones(examples.tokens.shape) if examples.real is None else examples.real
+        counted_T = real.reshape(-1).astype(jnp.float32)
+        shifts = {index: _shift(hidden[index], *pair, counted_T) for index, pair in changed.items()}
+        return counted_T.sum(), shifts
+
+    # lax.map compiles one program; called eagerly, the model would dispatch hundreds of operations.
+    parts = jax.lax.map(sums, (rows_NBW, jnp.arange(len(rows_NBW))))
+    counts, shifts = jax.tree.map(lambda part: np.asarray(part, np.float64).sum(axis=0), parts)
+    return params | {
+        f"block_{index}": _with_bias(params[f"block_{index}"], shift / counts) for index, shift in shifts.items()
+    }
+
+
+def _shift(units: Hidden, name: str, other: str, counted_T: Float[Array, "T"]) -> Float[Array, "F"]:
+    """Sum of f(z) - g(z) over the counted tokens, for each unit."""
+    z_TF = units.z_TF.astype(jnp.float32)
+    return ((activations.get(name).fn(z_TF) - activations.get(other).fn(z_TF)) * counted_T[:, None]).sum(axis=0)
+
+
+def _with_bias(block: Params, shift_F: Float[np.ndarray, "F"]) -> Params:
+    feed_forward = block["feed_forward"]
+    down = feed_forward["down"]
+    bias_D = np.asarray(down["bias"] + shift_F @ np.asarray(down["kernel"], np.float64), np.float32)
+    return block | {"feed_forward": feed_forward | {"down": down | {"bias": bias_D}}}

@@ -1,0 +1,141 @@
+"""The plan of a sweep: the memory and time of each program, and the parts into which its lanes are split."""
+
+import dataclasses
+import functools
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+from rich.console import Console
+from rich.table import Table
+
+from actlab import config as config_lib
+from actlab.probes import schedule
+from actlab.training import devices, programs
+from actlab.training.program_spec import ProgramSpec
+
+
+class Calibration(NamedTuple):
+    """The cost of one lane: memory on each of its devices, and device-seconds per update."""
+
+    need: devices.MemoryNeed
+    seconds_per_step: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A program's share of the plan. Bytes are those of its largest part on a device."""
+
+    spec: ProgramSpec
+    lanes: tuple[int, ...]  # of each part
+    n_devices: int
+    bytes: int
+    seconds: float
+
+
+def calibrate(spec: ProgramSpec) -> Calibration:
+    """Compiles a program of one lane, for as many devices as its config asks for, and times one update.
+
+    Raises:
+        UserError: if it does not fit into memory.
+    """
+    alone = config_lib.replace(spec.config, **{"devices.lane": 1, "devices.data": spec.config.devices.data or 1})
+    one = spec.part(spec.names[:1])
+    try:
+        program = programs.build(spec.model, alone, one.lanes, spec.objective).compile()
+        rows = program.rows(functools.partial(one.feed.train, range(alone.train.steps_per_call)))
+        # The first call is slower: it loads the program and touches its memory.
+        state, _ = jax.block_until_ready(program.train(program.init(), rows, 1))
+        begin = time.perf_counter()
+        jax.block_until_ready(program.train(state, rows, 1))
+        seconds = time.perf_counter() - begin
+    except jax.errors.JaxRuntimeError as error:
+        if not devices.is_out_of_memory(error):
+            raise
+        raise devices.one_lane_too_large(spec.config.data.batch_size) from error
+    return Calibration(devices.memory_need(program.functions.train), seconds * program.mesh.size)
+
+
+def make(specs: Sequence[ProgramSpec]) -> list[Plan]:
+    """The plan of programs; each shape of model is calibrated once, with the first activation that has it.
+
+    Raises:
+        UserError: if there are too few devices, they do not divide the lanes or rows, or a process has none of them.
+    """
+    known: dict[tuple[object, ...], Calibration] = {}
+    plans = []
+    for spec in specs:
+        config = spec.config
+        size = (len(spec.names), config.data.batch_size)
+        devices.idle_devices(devices.make_mesh(config.devices, *size), *size)  # raises before anything is compiled
+        shape = (config.data.batch_size, config.train.steps_per_call, config.train.dtype)
+        key = (*shape, *(value for path, value in config_lib.flat(config).items() if _shapes(path)))
+        if key not in known:
+            known[key] = calibrate(spec)
+        plans.append(_plan(spec, known[key]))
+    return plans
+
+
+def _shapes(path: str) -> bool:
+    return path.startswith("model.") and path not in ("model.activation", "model.init")
+
+
+def _plan(spec: ProgramSpec, calibration: Calibration) -> Plan:
+    config, n_lanes = spec.config, len(spec.names)
+    mesh = devices.make_mesh(config.devices, n_lanes, config.data.batch_size)
+    n_lane, per_lane = mesh.shape["lane"], mesh.size // mesh.shape["lane"]
+    by_map = devices.maps_lanes(config)
+    fits = devices.most_lanes(calibration.need, by_map, devices.free_memory()) * n_lane
+    lanes = devices.split_lanes(n_lanes, min(fits, config.devices.max_lanes or fits), n_lane)
+    at_once = -(-max(lanes) // n_lane)  # lanes on a device
+    state, work = calibration.need
+    size = at_once * state + (work if by_map else at_once * work)
+    # A forward pass is a third of an update.
+    n_evaluations = 1 + -(-config.train.n_steps // config.train.eval_every)
+    n_batches = len(spec.feed.validation.tokens)
+    updates = config.train.n_steps + n_evaluations * n_batches / 3 + schedule.work(config.train, n_batches)
+    seconds = updates * calibration.seconds_per_step * n_lanes / n_lane / per_lane
+    return Plan(spec, tuple(lanes), mesh.size, size, seconds)
+
+
+def show(console: Console, plans: Sequence[Plan]) -> None:
+    """Prints the plan, a row per program."""
+    table = Table(
+        "program", "lanes", "devices", "parameters", "MFLOP/token", "memory", "time", box=None, pad_edge=False
+    )
+    for plan, label in zip(plans, labels([plan.spec for plan in plans]), strict=True):
+        costs = plan.spec.costs
+        lanes = " + ".join(map(str, plan.lanes))
+        flops = f"{costs.flops_per_token / 1e6:,.1f}"
+        size, duration = f"{plan.bytes / 2**20:,.0f} MiB", _duration(plan.seconds)
+        table.add_row(label, lanes, str(plan.n_devices), f"{costs.parameters:,}", flops, size, duration)
+    console.print(table)
+    n_runs, total = sum(len(plan.spec.names) for plan in plans), sum(plan.seconds for plan in plans)
+    console.print(
+        f"in all      {n_runs} runs in {sum(len(plan.lanes) for plan in plans)} programs, about {_duration(total)}, "
+        "by one update of one lane on this machine"
+    )
+
+
+def labels(specs: Sequence[ProgramSpec]) -> list[str]:
+    """A name for each program: the static fields in which it differs from another, the activation if there is none."""
+    flats = [config_lib.flat(spec.config) for spec in specs]
+    paths = [
+        path
+        for path in flats[0]
+        if path not in config_lib.paths("traced")
+        and path != "sweep"
+        and any(flat[path] != flats[0][path] for flat in flats)
+    ]
+    return [" ".join(_word(path, flat[path]) for path in paths or ["model.activation"]) for flat in flats]
+
+
+def _word(path: str, value: object) -> str:
+    return str(value) if path == "model.activation" else f"{path.rpartition('.')[2]}={value}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

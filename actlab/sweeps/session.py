@@ -1,0 +1,335 @@
+"""A session: one call of the training command on one workdir, from a config to the results of its runs.
+
+`run` prepares (runs, data, programs, workdir) and then trains program after program, each by a `training.loop.Loop`.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import math
+import pathlib
+import shutil
+import signal
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+from rich.console import Console
+
+from actlab import callbacks
+from actlab import config as config_lib
+from actlab.callbacks import Callback
+from actlab.callbacks.terminal import Display, Shown
+from actlab.config import Config, sweep
+from actlab.config.sweep import Run
+from actlab.data import tokenizers
+from actlab.data.cache import TokenCache
+from actlab.errors import UserError
+from actlab.sweeps import announce, origin, plan, profiling, trained
+from actlab.training import devices, program_spec, programs
+from actlab.training.checkpoint import Checkpoints, newest
+from actlab.training.loop import Loop, StopSignal
+from actlab.training.program_spec import ProgramSpec
+from actlab.workdir import manifest
+from actlab.workdir.records import Row, Workdir
+from actlab.workdir.results import result_row
+from actlab.workdir.traces import read_steps
+
+
+class Prepared(NamedTuple):
+    """All that a config amounts to before a workdir is opened.
+
+    `config` has the fields that all runs resolve alike filled in; a run's place in the sweep is in `runs`.
+    """
+
+    config: Config
+    runs: tuple[Run, ...]
+    tokens: TokenCache
+    specs: list[ProgramSpec]
+
+
+def run(
+    config: Config,
+    label: str,
+    workdir: pathlib.Path | None,
+    command: Sequence[str],
+    dry_run: bool = False,
+    profile: pathlib.Path | None = None,
+) -> int:
+    """Trains the runs of a config, resumes them, or says that they are done; returns the exit code.
+
+    `label` names the default workdir, runs/LABEL-FINGERPRINT. A dry run prints the plan and writes nothing but prepared
+    data. With `profile`, a folder, a few updates of the first program are traced into it instead.
+
+    Raises:
+        UserError: for whatever the user can fix.
+    """
+    console = Console(highlight=False, soft_wrap=True, quiet=jax.process_index() > 0)
+    if profile:
+        first = prepare(console, config).specs[0]
+        profiling.run(console, first.part(first.names[: config.devices.max_lanes]), profile)
+        return 0
+    # A given workdir is checked before any work is spent on the data; the default's name depends on the data.
+    if workdir and not needs_training(console, Workdir(workdir), config):
+        return 0
+    config, runs, tokens, specs = prepared = prepare(console, config)
+    records = Workdir(workdir or default_workdir(label, config), writes=jax.process_index() == 0)
+    if not needs_training(console, records, config):
+        return 0
+    if not dry_run and jax.process_index() == 0:
+        callbacks.require_login(config)
+    manifest.require_same_data(records, tokens.name, tokens.fingerprint)
+    computed = trained.function_values(config for spec in specs for config in spec.configs)
+    trained.require_same_functions(records, computed)
+    plans = plan.make(specs) if len(runs) > 1 or dry_run else []
+    if plans:
+        plan.show(console, plans)
+    if dry_run:
+        return 0
+    records.open(config)
+    try:
+        with contextlib.closing(records):
+            lanes = [plan.lanes for plan in plans] or [(1,)]
+            manifest.begin(records, _description(tokens), command, _deal(specs, lanes), computed)
+            # All processes read from it which parts there are, and one writes it.
+            devices.wait_for_processes("the manifest is written")
+            return Session(prepared, records, console).run()
+    except OSError as error:
+        raise UserError(
+            f"--workdir={records.path} cannot be written any more ({error.strerror or error}): make room, then run the "
+            "same command, which resumes from the last checkpoint."
+        ) from error
+
+
+def prepare(console: Console, config: Config) -> Prepared:
+    """Expands the sweep, checks every model and origin, prepares the data and groups the runs into programs.
+
+    Raises:
+        UserError: for whatever is wrong with the fields, the models, their origins, the devices or the data.
+    """
+    runs = sweep.expand(config)
+    callbacks.require(config)
+    for one in {(run.config.model, run.config.finetune, run.config.train.dtype): run.config for run in runs}.values():
+        program_spec.model_of(one)
+        origin.of(one)
+    if len(runs) == 1:  # a sweep's plan checks its own devices
+        batch_size = runs[0].config.data.batch_size
+        devices.idle_devices(devices.make_mesh(runs[0].config.devices, 1, batch_size), 1, batch_size)
+    announce.name_of_data(console, config)
+    tokens = program_spec.open_data([run.config for run in runs])
+    config, specs = settle(config, runs, tokens)
+    announce.header(console, specs, tokens)
+    return Prepared(config, runs, tokens, specs)
+
+
+def settle(config: Config, runs: Sequence[Run], tokens: TokenCache) -> tuple[Config, list[ProgramSpec]]:
+    """The config with the open model fields filled in that all its runs resolve alike, and the programs of the runs."""
+    resolved = [dataclasses.replace(run, config=_resolved(run.config, tokens)) for run in runs]
+    specs = [
+        program_spec.prepare([run.name for run in program], [run.config for run in program], tokens)
+        for program in sweep.programs(resolved)
+    ]
+    alike: dict[str, Any] = {"data.name": tokens.name}
+    for path in (path for path, value in config_lib.flat(config).items() if value is None):
+        values = {config_lib.flat(run.config)[path] for run in resolved}
+        if path.startswith("model.") and len(values) == 1 and not any(path in run.axes for run in runs):
+            alike[path] = values.pop()
+    return config_lib.replace(config, **alike), specs
+
+
+def default_workdir(label: str, config: Config) -> pathlib.Path:
+    """The workdir of a config that names none."""
+    return pathlib.Path("runs") / f"{label}-{config_lib.fingerprint(config)[:8]}"
+
+
+def needs_training(console: Console, records: Workdir, config: Config, launched: bool = False) -> bool:
+    """Whether runs are left to train; prints the results if none is. `launched` is whether jobs train them.
+
+    Raises:
+        UserError: if the workdir cannot be used: another config's, not writable, or begun by the other command.
+    """
+    records.check(config)
+    rows = records.results()
+    if len(rows) == len(sweep.expand(config)) and all(row["status"] != "stopped" for row in rows):
+        announce.results(console, rows, records.path, "was done before; nothing to do")
+        return False
+    has_jobs = (records.path / "jobs").is_dir()
+    if has_jobs and not launched:
+        raise UserError(
+            f"--workdir={records.path} was begun by actlab launch, and its jobs hold what has been trained: resume "
+            "with that command, or choose another workdir."
+        )
+    if launched and records.manifest() and not has_jobs:
+        raise UserError(
+            f"--workdir={records.path} was begun by actlab.main: resume with that command, or choose another workdir."
+        )
+    return True
+
+
+def _resolved(config: Config, tokens: TokenCache) -> Config:
+    start = origin.of(config)
+    config = program_spec.resolve(origin.adopt(config, start), tokens.name, tokens.tokenizer)
+    if start is not None:
+        origin.require_fitting(config, start, tokens.tokenizer)
+    return config
+
+
+def _deal(specs: Sequence[ProgramSpec], lanes: Sequence[Sequence[int]]) -> dict[str, list[str]]:
+    """The runs of each part: the first of every program, then the second, so that a sweep cut short is balanced."""
+    parts = []
+    for spec, sizes in zip(specs, lanes, strict=True):
+        names = iter(spec.names)
+        parts.append([list(itertools.islice(names, size)) for size in sizes])
+    rounds = itertools.chain.from_iterable(itertools.zip_longest(*parts))
+    return {str(number): runs for number, runs in enumerate(runs for runs in rounds if runs)}
+
+
+class Session:
+    """Trains the parts of a workdir one after the other; `run` is called once.
+
+    A part is a program, or the share of its lanes that fits into memory.
+    """
+
+    def __init__(self, prepared: Prepared, records: Workdir, console: Console):
+        _, runs, self._tokens, self._specs = prepared
+        self._records, self._console = records, console
+        self._axes = {run.name: run.axes for run in runs}
+        self._spec_of = {name: spec for spec in self._specs for name in spec.names}
+        labelled = zip(self._specs, plan.labels(self._specs), strict=True)
+        self._labels = {name: label for spec, label in labelled for name in spec.names}
+        self._rows: dict[str, Any] = {row["run"]: row for row in records.results()}
+        self._programs: dict[tuple[str, int], programs.Program] = {}  # compiled, by label and number of lanes
+
+    def run(self) -> int:
+        """Trains the runs that are not done; returns the exit code."""
+        self._console.print(f"workdir     {self._records.path}")
+        if jax.process_index() == 0:
+            tokenizers.keep(self._tokens.tokenizer, self._records.path / "tokenizer")
+        state, stopped = None, False
+        total = math.fsum(spec.flops for spec in self._specs)
+        with StopSignal() as stop, Display(self._console, total, len(self._spec_of) > 1) as display:
+            done = [self._spec_of[name] for name in filter(self._is_done, self._spec_of)]
+            display.skip(math.fsum(spec.flops / len(spec.names) for spec in done))
+            while (part := self._next()) and not stopped:
+                try:
+                    state, stopped = self._train(*part, stop, display)
+                except jax.errors.JaxRuntimeError as error:
+                    self._divide(*part, error)
+        if stopped:
+            self._console.print("stopped; the same command resumes from there")
+            return 128 + (stop.received or signal.SIGTERM)
+        rows = [self._rows[name] for name in self._spec_of]
+        is_decoder = self._specs[0].model.spec.kind == "decoder"
+        if state is not None and len(rows) == 1 and rows[0]["status"] == "finished" and is_decoder:
+            announce.sample(self._console, self._specs[0], self._tokens, state)
+        announce.results(self._console, rows, self._records.path)
+        return 0
+
+    def _next(self) -> tuple[str, ProgramSpec] | None:
+        """The first part that is not done; read anew each time, because a part may have been divided."""
+        for part, names in manifest.parts(self._records).items():
+            if not all(map(self._is_done, names)):
+                return part, self._spec_of[names[0]].part(names)
+        return None
+
+    def _is_done(self, name: str) -> bool:
+        return name in self._rows and self._rows[name]["status"] != "stopped"
+
+    def _train(self, part: str, spec: ProgramSpec, stop: StopSignal, display: Display) -> tuple[Any, bool]:
+        """Trains a part from its newest sound checkpoint; returns (state, stopped)."""
+        config, console = spec.config, self._console
+        label = self._labels[spec.names[0]]
+        # Parts of one program with as many lanes each are compiled once.
+        known = self._programs.get((label, len(spec.names)))
+        program = (
+            known.with_lanes(spec.lanes) if known else programs.build(spec.model, config, spec.lanes, spec.objective)
+        )
+        idle = devices.idle_devices(program.mesh, program.n_lanes, config.data.batch_size)
+        if idle:
+            console.print(f"warning     {idle}")
+        checkpoints = Checkpoints(self._records.path / "checkpoints" / part, config.train.keep_checkpoints)
+        state, step, notes = checkpoints.restore_latest(program.abstract_state)
+        for note in notes:
+            console.print(f"warning     {note}")
+        if step:
+            console.print(f"            {part}: resuming from step {step}")
+        if state is None and (start := origin.given(spec)) is not None:
+            params, sources = start
+            for source in sources:
+                console.print(f"start       {source}")
+            notes += [f"started from {source}" for source in sources]
+            state = program.init(params)
+        manifest.note(self._records, part, step, notes)
+        # After the checkpoint was read: one of another model is refused before anything is compiled.
+        if not known:
+            program = self._programs[label, len(spec.names)] = program.compile()
+        follow: list[Callback] = []
+        if jax.process_index() == 0:
+            peak = devices.peak_flops(config, program.mesh.size)
+            configs = dict(zip(spec.names, spec.configs, strict=True))
+            n_steps, per_token, unit = config.train.n_steps, spec.costs.flops_per_token, spec.objective.unit
+            shown = Shown(label, spec.names, n_steps, spec.flops, per_token, unit, spec.floor)
+            trackers = callbacks.trackers(config, self._records.path, configs)
+            follow = [display.program(shown, step, peak), *trackers]
+        loop = Loop(config, program, spec.names, spec.feed, self._records, follow)
+        state, step, stopped = loop.run(checkpoints, (state, step), stop)
+        self._write_results(spec, step)
+        return state, stopped
+
+    def _write_results(self, spec: ProgramSpec, step: int) -> None:
+        metrics, traces = self._records.metrics(), self._records.traces()
+        for name, config in zip(spec.names, spec.configs, strict=True):
+            row = result_row(config, name, metrics, read_steps(traces, name), spec.costs, spec.floor, step)
+            row |= {"objective": spec.objective.name, "lanes": len(spec.names)}
+            self._rows[name] = row | _scores(spec, name, metrics) | _further_axes(self._axes[name])
+        self._records.write_results([self._rows[name] for name in self._spec_of if name in self._rows])
+
+    def _divide(self, part: str, spec: ProgramSpec, error: Exception) -> None:
+        """Splits a part that does not fit into memory in two; raises `error` if that is not the reason."""
+        if not devices.is_out_of_memory(error):
+            raise error
+        folder = self._records.path / "checkpoints" / part
+        if step := newest(folder):
+            # It did before: split in two, it would start again at step 0.
+            raise UserError(
+                f"part {part}, trained to step {step}, does not fit into the device's memory: stop other programs that "
+                "use it, or use a device as large as before; then run the same command, which resumes from the "
+                "checkpoint."
+            ) from error
+        n_lanes, n_devices = len(spec.names), spec.config.devices.lane or 1
+        if n_lanes == n_devices:
+            raise devices.one_lane_too_large(spec.config.data.batch_size) from error
+        self._console.print(f"warning     {n_lanes} lanes do not fit into memory: halved")
+        if jax.process_index() == 0:
+            shutil.rmtree(folder, ignore_errors=True)
+        # At most one lane less than did not fit: as few parts as possible are two halves.
+        manifest.divide(self._records, part, devices.split_lanes(n_lanes, n_lanes - 1, n_devices)[0])
+        devices.wait_for_processes(f"{part} is divided")
+
+
+def _description(tokens: TokenCache) -> Row:
+    """The data, for manifest.json."""
+    meta = tokens.meta
+    return {
+        "name": tokens.name,
+        "fingerprint": tokens.fingerprint,
+        "tokenizer": meta.tokenizer,
+        "documents": dict(meta.n_documents),
+        "tokens": dict(meta.n_tokens),
+        "licence": meta.licence,
+    }
+
+
+def _scores(spec: ProgramSpec, name: str, metrics: Sequence[Row]) -> Row:
+    """A classifier's last scores, and those of always choosing the majority class."""
+    if spec.majority is None:
+        return {}
+    last = [row for row in metrics if row["run"] == name and row["split"] == "validation"][-1]
+    own = {"task": spec.config.finetune.task, "accuracy": last["accuracy"], "macro_f1": last["macro_f1"]}
+    return own | {"majority_accuracy": spec.majority.accuracy, "majority_macro_f1": spec.majority.macro_f1}
+
+
+def _further_axes(place: Row) -> Row:
+    """The axes that have no column of their own in results.csv."""
+    own = ("model.activation", "optimizer.learning_rate", "optimizer.weight_decay", "seed")
+    return {path: value for path, value in place.items() if path not in own}

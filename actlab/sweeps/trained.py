@@ -1,0 +1,211 @@
+"""A trained run, read back from its workdir, and what its activations computed when the workdir was begun.
+
+A workdir holds the names of activations, not their code. So that it never goes on with another function of the same
+name, manifest.json notes the values of each one.
+"""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from actlab import activations, models
+from actlab import config as config_lib
+from actlab.activations import Activation
+from actlab.config import Config, ModelConfig, sweep
+from actlab.data import tokenizers
+from actlab.errors import UserError, suggestion
+from actlab.models.spec import OTHER_ACTIVATIONS
+from actlab.training import generation, programs
+from actlab.training.checkpoint import Checkpoints
+from actlab.training.program_spec import model_of, objective_of, resolve
+from actlab.training.programs import Program, lane_of
+from actlab.workdir import manifest
+from actlab.workdir.records import Workdir
+
+_TRAIN = "train first, or train again in another --workdir if the checkpoints are gone"
+
+
+class Trained(NamedTuple):
+    """A model with the parameters of its newest sound checkpoint and the tokenizer it was trained with."""
+
+    config: Config
+    model: models.Model
+    params: Any
+    tokenizer: tokenizers.Tokenizer
+    step: int
+
+    def sample(self, **options: Any) -> str:
+        """A document that the model writes; the options are those of generation.write_text."""
+        return generation.write_text(self.model, self.params, self.tokenizer, **options)
+
+    @property
+    def fields(self) -> ModelConfig:
+        """The fields of an equal model without a swap; raises UserError if its blocks have two activations."""
+        model, swap = self.config.model, self.config.finetune.swap
+        if swap.blocks not in (0, model.n_layers):
+            raise UserError(
+                f"config.finetune.swap.blocks={swap.blocks} of {model.n_layers} gave the model two activations, which "
+                "no other library supports: name a run with one."
+            )
+        return dataclasses.replace(model, activation=swap.to) if swap.blocks else model
+
+
+class Found(NamedTuple):
+    """A run's config and tokenizer; the part that trained it, the configs of the part's lanes, and the run's lane."""
+
+    config: Config
+    tokenizer: tokenizers.Tokenizer
+    part: str
+    lanes: tuple[Config, ...]
+    lane: int
+
+
+def find(workdir: pathlib.Path, run: str | None = None) -> Found:
+    """A run as its workdir describes it, without its parameters; raises UserError as `load` does."""
+    if not (workdir / "config.json").is_file():
+        raise UserError(f"--workdir={workdir} has no config.json: name a folder that actlab.main wrote.")
+    config = config_lib.load(workdir / "config.json")
+    parts = manifest.parts(Workdir(workdir))
+    name = _name(workdir, run, [name for names in parts.values() for name in names])
+    part, names = next((part, names) for part, names in parts.items() if name in names)
+    tokenizer = tokenizers.load(workdir / "tokenizer")
+    run_config = sweep.find(config, name).config
+    _require_registered(run_config)
+    require_same_functions(Workdir(workdir), function_values([run_config]))
+    if any(row["run"] == name and row["status"] == "diverged" for row in Workdir(workdir).results()):
+        raise _diverged(workdir, name)
+    of = {run.name: resolve(run.config, config.data.name, tokenizer) for run in sweep.expand(config)}
+    return Found(of[name], tokenizer, part, tuple(of[lane] for lane in names), names.index(name))
+
+
+def _diverged(workdir: pathlib.Path, run: str) -> UserError:
+    return UserError(
+        f"--workdir={workdir}: {run} diverged and left no model: name another run, or train with a lower learning rate."
+    )
+
+
+def _require_registered(config: Config) -> None:
+    for path, name in named_activations(config).items():
+        try:
+            activations.get(name, f"config.{path}")
+        except UserError as error:
+            words = "If it is your own, name the file that registers it, --activations=FILE."
+            raise UserError(f"{error} {words}") from error
+
+
+def load(workdir: pathlib.Path, run: str | None = None) -> Trained:
+    """Reads a run from a workdir without changing anything in it, so that it works during training too.
+
+    `run` is the name of a run, needed if the workdir is a sweep's.
+
+    Raises:
+        UserError: if the folder is not a workdir, has no run of that name or no sound checkpoint of it, or if the run
+            diverged.
+    """
+    config, tokenizer, part, lanes, index = find(workdir, run)
+    model, objective = model_of(config), objective_of(config, tokenizer)
+    program = programs.build(model, config, [lane_of(lane) for lane in lanes], objective)
+    state, step = _restore(workdir, workdir / "checkpoints" / part, program)
+    if state.diverged[index]:
+        raise _diverged(workdir, run or "its run")
+    return Trained(config, model, jax.tree.map(lambda array_R: array_R[index], state.params), tokenizer, step)
+
+
+def _name(workdir: pathlib.Path, run: str | None, names: list[str]) -> str:
+    if not names:
+        raise UserError(f"--workdir={workdir} holds no sound checkpoint (none has been saved): {_TRAIN}.")
+    if run is None and len(names) > 1:
+        raise UserError(f"--run is missing: --workdir={workdir} holds {len(names)} runs, for example {names[0]}.")
+    if run is not None and run not in names:
+        raise UserError(f"--run={run} is not in --workdir={workdir}: {suggestion(run, names)}")
+    return run or names[0]
+
+
+def _restore(workdir: pathlib.Path, folder: pathlib.Path, program: Program) -> tuple[Any, int]:
+    state, step, notes = None, 0, []
+    if folder.is_dir():
+        # Without the workdir's lock: reading changes nothing, and the training may go on.
+        checkpoints = Checkpoints(folder, read_only=True)
+        state, step, notes = checkpoints.restore_latest(program.abstract_state)
+        checkpoints.close()
+    if state is None:
+        reason = "; ".join(notes) or "none has been saved"
+        raise UserError(f"--workdir={workdir} holds no sound checkpoint ({reason}): {_TRAIN}.")
+    return state, step
+
+
+# Where functions are compared. 20 is for activations that are bounded or clipped beyond 6.
+INPUTS = np.array([-20.0, *np.linspace(-6, 6, 25), 20.0], np.float32)
+# A choice: a quarter of the distance between GELU and its tanh approximation. How far devices differ is not measured.
+RTOL, ATOL = 1e-5, 1e-4
+
+FunctionValues = dict[str, dict[str, list[float | None]]]
+
+
+def named_activations(config: Config) -> dict[str, str]:
+    """The activations that a run's model has, by field."""
+    own = {f"model.{name}": getattr(config.model, name) for name in ("activation", *OTHER_ACTIVATIONS)}
+    swapped = {"finetune.swap.to": config.finetune.swap.to} if config.finetune.swap.blocks else {}
+    return {**own, **swapped}
+
+
+def function_values(configs: Iterable[Config]) -> FunctionValues:
+    """Values at INPUTS by activation: fn and its slope, value_fn of gated ones, draw of random ones.
+
+    Trained parameters have their initial values; values that are not finite are None.
+    """
+    names = sorted({name for config in configs for name in named_activations(config).values()})
+    return {name: _values(activations.get(name)) for name in names}
+
+
+def require_same_functions(workdir: Workdir, computed: FunctionValues) -> None:
+    """Raises UserError if an activation computes something else than when the workdir was begun.
+
+    Workdirs of versions that did not note the values are accepted.
+    """
+    known = workdir.manifest().get("activations", {})
+    for name in sorted(computed.keys() & known.keys()):
+        found = function_difference(known[name], computed[name])
+        if found is not None:
+            what, x, before, now = found
+            raise UserError(
+                f"--workdir={workdir.path} was begun with another {name!r}, whose {what} at {x:g} was {before} and now "
+                f"is {now}: restore that function, or choose another workdir."
+            )
+
+
+def function_difference(
+    one: dict[str, list[float | None]], other: dict[str, list[float | None]]
+) -> tuple[str, float, float | None, float | None] | None:
+    """Where two notes of an activation first differ: (function, x, one value, other value); None if they agree."""
+    nothing = [None] * len(INPUTS)
+    for what in sorted(one.keys() | other.keys()):
+        both = one.get(what, nothing), other.get(what, nothing)
+        arrays = [np.array([np.nan if value is None else value for value in values]) for values in both]
+        apart = np.flatnonzero(~np.isclose(*arrays, rtol=RTOL, atol=ATOL, equal_nan=True))
+        if len(apart):
+            return what, float(INPUTS[apart[0]]), both[0][apart[0]], both[1][apart[0]]
+    return None
+
+
+@functools.cache
+def _values(record: Activation) -> dict[str, list[float | None]]:
+    x = jnp.asarray(INPUTS)
+    fn, slope = jax.jvp(record.fn, (x,), (jnp.ones_like(x),))
+    found: dict[str, Any] = {"fn": fn, "slope": slope}
+    if record.gated:
+        found["value_fn"] = record.value_fn(x)
+    if record.draw is not None:
+        found["draw"] = record.draw(jax.random.key(0), x)
+    return {what: [_number(value) for value in np.asarray(array, np.float64)] for what, array in found.items()}
+
+
+def _number(value: float) -> float | None:
+    # The digits that float32 holds; JSON has neither NaN nor infinity.
+    return float(f"{value:.7g}") if np.isfinite(value) else None

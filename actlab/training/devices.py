@@ -1,0 +1,245 @@
+"""Devices: processes that train together, the mesh and shardings of a program, precision, memory, peak speed."""
+
+import functools
+import math
+import os
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from actlab.config import Config, DevicesConfig
+from actlab.errors import UserError
+
+# JAX detects SLURM, Open MPI and Cloud TPU itself; this variable is for other launchers, or set by hand.
+COORDINATOR = "JAX_COORDINATOR_ADDRESS"
+BATCH = ("data", "fsdp")  # the mesh axes that the batch is split along
+RESERVE = 0.1  # share of memory left for evaluation, checkpoints and fragmentation
+_REPEATS = 11  # products in one timed call
+_SECONDS = 0.1  # spent timing the peak, after one call that compiles
+
+
+def join_processes() -> None:
+    """Joins the other processes of this run, if there are any; must come before JAX's first computation."""
+    if COORDINATOR in os.environ:
+        given = [os.environ.get(name) for name in ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID")]
+        n_processes, process = (None if value is None else int(value) for value in given)
+        jax.distributed.initialize(num_processes=n_processes, process_id=process)
+    # The tasks of the step (srun), not of the allocation: a script or shell that was given several tasks but does not
+    # use srun is one process, and would wait for others that nobody starts.
+    elif int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
+        jax.distributed.initialize()
+
+
+def wait_for_processes(name: str) -> None:
+    """A barrier: returns when every process has come to the one of this name; at once where there is one process."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(name)
+
+
+def make_mesh(devices: DevicesConfig, n_lanes: int, batch_size: int) -> Mesh:
+    """The mesh of a program, with axes lane, data and fsdp; open sizes take as many devices as divide lanes and batch.
+
+    Raises:
+        UserError: for more devices than there are, or sizes that do not divide lanes or batch.
+    """
+    n_devices = jax.device_count()
+    free = n_devices // devices.fsdp
+    # Lanes first: they never communicate, while a batch that is split sums its gradients over devices in every step.
+    n_lane = devices.lane or math.gcd(max(1, free // (devices.data or 1)), n_lanes)
+    n_data = devices.data or math.gcd(max(1, free // n_lane), max(1, batch_size // devices.fsdp))
+    asked = n_lane * n_data * devices.fsdp
+    if asked > n_devices:
+        raise UserError(
+            f"config.devices asks for {n_lane} lane x {n_data} data x {devices.fsdp} fsdp = {asked} devices, "
+            f"but there are {n_devices}: lower one of them."
+        )
+    if n_lanes % n_lane:
+        raise UserError(f"config.devices.lane={n_lane} does not divide the {n_lanes} lanes: set it to a divisor.")
+    if batch_size % (n_data * devices.fsdp):
+        raise UserError(
+            f"config.devices.data={n_data} times config.devices.fsdp={devices.fsdp} does not divide "
+            f"config.data.batch_size={batch_size}: change one of them."
+        )
+    shape = (n_lane, n_data, devices.fsdp)
+    return Mesh(np.array(jax.devices()[:asked]).reshape(shape), ("lane", *BATCH), axis_types=(AxisType.Auto,) * 3)
+
+
+def idle_devices(mesh: Mesh, n_lanes: int, batch_size: int) -> str | None:
+    """A warning about devices outside the mesh; None where all are in use.
+
+    Raises:
+        UserError: if all devices of one process are idle, since it could not take part in the collectives.
+    """
+    n_devices, n_used = jax.device_count(), mesh.size
+    if n_used == n_devices:
+        return None
+    words = f"{n_lanes} lanes and config.data.batch_size={batch_size} occupy {n_used} of {n_devices} devices"
+    if {device.process_index for device in mesh.devices.flat} != set(range(jax.process_count())):
+        raise UserError(
+            f"{words}, and one of the {jax.process_count()} processes has none of them: choose a batch size that the "
+            "number of devices divides, leave config.devices open, or start fewer processes."
+        )
+    return words
+
+
+def sharding(mesh: Mesh, *axes: str | tuple[str, ...] | None) -> NamedSharding:
+    """An array's axes split along these axes of the mesh; every device holds a whole copy of what is not split."""
+    return NamedSharding(mesh, PartitionSpec(*axes))
+
+
+def state_shardings(mesh: Mesh, state: Any) -> Any:
+    """Shardings of arrays [R, ...]: along lanes, and along fsdp at the longest axis that it divides."""
+    return jax.tree.map(lambda leaf: NamedSharding(mesh, _state_spec(mesh.shape["fsdp"], leaf.shape)), state)
+
+
+def _state_spec(n_fsdp: int, shape: tuple[int, ...]) -> PartitionSpec:
+    axes: list[str | None] = ["lane", *(None for _ in shape[1:])]
+    # Norms and biases stay whole: they are small, and gathering them costs more than it saves.
+    divisible = [axis for axis in range(1, len(shape)) if len(shape) > 2 and shape[axis] % n_fsdp == 0]
+    if n_fsdp > 1 and divisible:
+        axes[max(divisible, key=lambda axis: shape[axis])] = "fsdp"
+    return PartitionSpec(*axes)
+
+
+def maps_lanes(config: Config) -> bool:
+    """Whether lanes run one after the other (jax.lax.map) instead of side by side (jax.vmap).
+
+    On CPU they do, unless the config says otherwise: batched products are 1.6 times slower there.
+    """
+    by = config.devices.lanes_by
+    return by == "map" or (by == "auto" and jax.default_backend() == "cpu")
+
+
+def compute_dtype(config: Config) -> np.dtype:
+    """The dtype of arrays in matrix products; tensorfloat32 is stored as float32."""
+    return jnp.dtype("float32" if config.train.dtype == "tensorfloat32" else config.train.dtype)
+
+
+def product_precision(config: Config) -> str:
+    """JAX's matmul precision; by default a GPU or TPU rounds the inputs of float32 products to fewer bits."""
+    return "tensorfloat32" if config.train.dtype == "tensorfloat32" else "float32"
+
+
+class MemoryNeed(NamedTuple):
+    """Bytes per device of a program with one lane: kept between calls (state), and temporary during one (work)."""
+
+    state: int
+    work: int
+
+
+def memory_need(compiled: Any) -> MemoryNeed:
+    """The need of a compiled training function with one lane, as the compiler reports it."""
+    analysis = compiled.memory_analysis()
+    # Donated buffers (aliases) are both argument and output, and are there once.
+    kept = analysis.argument_size_in_bytes + analysis.output_size_in_bytes - analysis.alias_size_in_bytes
+    return MemoryNeed(kept, analysis.temp_size_in_bytes)
+
+
+def free_memory() -> int:
+    """Free bytes of a device; simulated CPU devices share the host's free memory equally."""
+    stats = jax.local_devices()[0].memory_stats()
+    if stats and "bytes_limit" in stats:
+        return stats["bytes_limit"] - stats["bytes_in_use"]
+    host = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    meminfo = pathlib.Path("/proc/meminfo")  # Linux: what programs can still take, caches included
+    for line in meminfo.read_text().splitlines() if meminfo.exists() else ():
+        if line.startswith("MemAvailable:"):
+            host = int(line.split()[1]) * 1024
+    return host // jax.local_device_count()
+
+
+def most_lanes(one: MemoryNeed, by_map: bool, free: int) -> int:
+    """How many lanes fit on a device: by map they share the work memory, side by side each needs its own."""
+    room = int(free * (1 - RESERVE))
+    fits = (room - one.work) // one.state if by_map else room // (one.state + one.work)
+    return max(1, fits)
+
+
+def split_lanes(n_lanes: int, most: int, multiple: int) -> list[int]:
+    """Sizes of as few parts as possible, each at most `most` lanes, as equal as can be.
+
+    Every size is a multiple of `multiple`, the number of devices along the lane axis, which divides n_lanes.
+    """
+    groups, most_groups = n_lanes // multiple, max(1, most // multiple)
+    n_parts = -(-groups // most_groups)
+    return [multiple * (groups // n_parts + (index < groups % n_parts)) for index in range(n_parts)]
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error says that a device ran out of memory."""
+    return isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+
+
+def one_lane_too_large(batch_size: int) -> UserError:
+    """The error if even one lane does not fit."""
+    return UserError(
+        f"config.data.batch_size={batch_size} does not fit into the device's memory: lower it, or the model's size."
+    )
+
+
+class Product(NamedTuple):
+    """A matrix product [T, D] @ [D, F] in a dtype."""
+
+    rows: int
+    width: int
+    hidden: int
+    dtype: str
+    precision: str
+
+    @property
+    def flops(self) -> int:
+        """FLOPs of one timed call."""
+        return _REPEATS * 2 * self.rows * self.width * self.hidden
+
+
+def product_of(config: Config) -> Product:
+    """The product of a config's plain feed-forward."""
+    rows, width = config.data.batch_size * config.model.context, config.model.d_model
+    hidden = config.model.d_ff or 4 * width
+    return Product(rows, width, hidden, compute_dtype(config).name, product_precision(config))
+
+
+def peak_flops(config: Config, n_devices: int) -> float:
+    """Peak FLOP/s of these devices, which training is compared with: the speed of the feed-forward's product alone.
+
+    One device is measured, once per process; simulated CPU devices share its cores.
+    """
+    one = _flops_per_second(product_of(config))
+    return one if jax.default_backend() == "cpu" else one * n_devices
+
+
+@functools.cache
+def _flops_per_second(product: Product) -> float:
+    run = timed_product(product)
+    run()
+    seconds = [run()]
+    while sum(seconds) < _SECONDS:
+        seconds.append(run())
+    # The fastest: whatever else runs on the machine can only slow a call down.
+    return product.flops / min(seconds)
+
+
+def timed_product(product: Product) -> Callable[[], float]:
+    """A function that runs the products of one call, one after the other on one device, and returns its seconds."""
+    x = jnp.ones((product.rows, product.width), product.dtype)
+    w = jnp.ones((product.width, product.hidden), product.dtype)
+
+    @jax.jit
+    def products(x: jax.Array, w: jax.Array) -> jax.Array:
+        with jax.default_matmul_precision(product.precision):
+            # Each product depends on the one before, so that the compiler cannot drop any.
+            return jax.lax.fori_loop(0, _REPEATS - 1, lambda i, y: (x + y[0, 0] * 1e-9) @ w, x @ w)
+
+    def run() -> float:
+        begin = time.perf_counter()
+        products(x, w).block_until_ready()
+        return time.perf_counter() - begin
+
+    return run

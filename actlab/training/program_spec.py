@@ -1,0 +1,137 @@
+"""What is known of a program before it trains: its runs, model, objective, costs and data."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import jax
+
+from actlab import config as config_lib
+from actlab import data, models
+from actlab.config import Config
+from actlab.data.cache import TokenCache
+from actlab.data.rows import Majority
+from actlab.data.tokenizers import Tokenizer
+from actlab.errors import UserError
+from actlab.training.devices import compute_dtype
+from actlab.training.loop import Feed
+from actlab.training.objectives import Classification, MaskedToken, NextToken, Objective
+from actlab.training.programs import Lane, lane_of
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramSpec:
+    """R runs that compile to one program.
+
+    `floor`, `unigram` and `majority` are what is known about the validation set, see data.rows.Validation.
+    """
+
+    names: tuple[str, ...]
+    configs: tuple[Config, ...]
+    model: models.Model
+    objective: Objective
+    costs: models.Costs
+    feed: Feed
+    floor: float | None
+    unigram: float | None
+    majority: Majority | None = None
+
+    @property
+    def config(self) -> Config:
+        """The first run's config; the others differ in traced fields only."""
+        return self.configs[0]
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """The runs' traced fields."""
+        return [lane_of(config) for config in self.configs]
+
+    @property
+    def flops(self) -> float:
+        """FLOPs of all runs from step 0 to the end, by which progress over programs of different models is measured."""
+        n_tokens = self.config.train.n_steps * self.config.data.batch_size * self.config.model.context
+        return float(n_tokens * len(self.names) * self.costs.flops_per_token)
+
+    def part(self, names: Sequence[str]) -> "ProgramSpec":
+        """The spec of some of the runs, as a program of their own."""
+        configs = tuple(self.configs[self.names.index(name)] for name in names)
+        feed = dataclasses.replace(self.feed, seeds=tuple(config.seed for config in configs))
+        return dataclasses.replace(self, names=tuple(names), configs=configs, feed=feed)
+
+
+def open_data(configs: Sequence[Config]) -> TokenCache:
+    """The text that all runs share, which is prepared if it has not been.
+
+    Raises:
+        UserError: for missing or unusable data, an unknown tokenizer, or a context longer than the text.
+    """
+    wanted = configs[0].data
+    sizes = [config.model.vocab_size for config in configs if config.model.vocab_size is not None]
+    return data.open_tokens(
+        data.resolve_name(wanted.name, wanted.dir, configs[0].finetune.task),
+        wanted.dir,
+        wanted.tokenizer,
+        n_stories=wanted.n_stories,
+        context=max(config.model.context for config in configs),
+        vocab_size=min(sizes, default=None),
+        task=configs[0].finetune.task,
+    )
+
+
+def resolve(config: Config, name: str, tokenizer: Tokenizer) -> Config:
+    """A run's config with its open fields filled in, for data of this name and tokenizer."""
+    n_ids = tokenizer.vocab_size
+    if config.model.kind == "encoder":
+        n_ids = max(n_ids, tokenizer.specials.ids()[-1] + 1)
+    # A multiple of 64, which matrix units prefer; the further ids never occur.
+    vocab_size = config.model.vocab_size or -(-n_ids // 64) * 64
+    d_ff = config.model.d_ff or 4 * config.model.d_model
+    return config_lib.replace(config, **{"data.name": name, "model.vocab_size": vocab_size, "model.d_ff": d_ff})
+
+
+def prepare(names: Sequence[str], configs: Sequence[Config], tokens: TokenCache) -> ProgramSpec:
+    """The spec of resolved runs that share every static field.
+
+    Raises:
+        UserError: for text shorter than a window.
+    """
+    config = configs[0]
+    model, objective = model_of(config), objective_of(config, tokens.tokenizer)
+    costs = models.costs(model, objective.share(config.model.context))
+    source = objective.source(config, tokens)
+    found = source.validation()
+    cut = lambda array: array.reshape(-1, config.data.batch_size, *array.shape[1:])  # noqa: E731
+    validation = jax.tree.map(cut, objective.scored(found.rows, found.weights))
+    feed = Feed(source.batch, tuple(config.seed for config in configs), validation)
+    known = (found.floor, found.unigram, found.majority)
+    return ProgramSpec(tuple(names), tuple(configs), model, objective, costs, feed, *known)
+
+
+def model_of(config: Config) -> models.Model:
+    """The model of a config, with the smallest vocabulary if it is open; raises UserError like models.build."""
+    known = dataclasses.replace(config.model, vocab_size=config.model.vocab_size or 2)
+    return models.build(known, compute_dtype(config), config.finetune.swap)
+
+
+def objective_of(config: Config, tokenizer: Tokenizer) -> Objective:
+    """The objective of a resolved config.
+
+    Raises:
+        UserError: for an encoder with classes and no task, or one whose vocabulary has no room for the mask.
+    """
+    if config.model.kind == "decoder":
+        return NextToken()
+    if config.model.n_classes and not config.finetune.task:
+        raise UserError(
+            f"config.model.n_classes={config.model.n_classes} needs labels, but the data is plain text: set "
+            "config.finetune.task, or n_classes=0."
+        )
+    most = tokenizer.specials.ids()[-1]
+    if config.model.vocab_size is not None and most >= config.model.vocab_size:
+        raise UserError(
+            f"config.model.vocab_size={config.model.vocab_size} has no room for the mask and padding of "
+            f"data.tokenizer={config.data.tokenizer!r}: set it to {most + 1} or more, or leave it None."
+        )
+    if config.finetune.task:
+        return Classification(tokenizer.specials.padding)
+    padded = config.data.packing == "padded"
+    return MaskedToken(tokenizer.specials, tokenizer.vocab_size, config.data.mask_fraction, padded)

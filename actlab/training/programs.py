@@ -1,0 +1,276 @@
+"""Programs: runs that compile to the same code train together, their arrays stacked on a leading lane axis.
+
+The only place that jits training, maps over lanes, donates buffers or shards arrays. What one lane computes stands in
+step.py and probing.py, as pure functions.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int32
+
+from actlab import config as config_lib
+from actlab.config import Config
+from actlab.models import Model
+from actlab.models.model import Params
+from actlab.training import devices, probing
+from actlab.training import step as steps
+from actlab.training.losses import Examples, macro_f1
+from actlab.training.objectives import NEXT_TOKEN, NextToken, Objective
+from actlab.training.step import Lane
+
+
+def lane_of(config: Config) -> Lane:
+    """The lane of a single run."""
+    return Lane(*config_lib.traced(config).values())
+
+
+class Scores(NamedTuple):
+    """Scores of each lane on the validation set: mean loss in nats per target, share of targets ranked first.
+
+    A classifier also has the mean of F1 over classes, see losses.macro_f1.
+    """
+
+    loss: Float[np.ndarray, "R"]
+    accuracy: Float[np.ndarray, "R"] | None
+    macro_f1: Float[np.ndarray, "R"] | None = None
+
+
+class Functions(NamedTuple):
+    """The compiled functions of a program over R lanes; jit compiles those that are never called at no cost."""
+
+    init: Any  # (seeds [R]) -> state
+    train: Any  # (state, lanes, rows [R, K, B, W], n_steps) -> (state, metrics [R, K]); the state is donated
+    evaluate: Any  # (params, validation [N, B, ...]) -> steps.Sums [R, N]
+    probe: Any  # (lanes, state, batch [B, ...], 1) -> {name: [R]}
+    curvature: Any  # (params, batch [B, ...], 1) -> {name: [R]}
+    census: Any  # (params, validation [N, B, ...]) -> dead units [R, layers, F]
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """Compiled functions, the traced fields of R lanes that they are called with, and where arrays lie.
+
+    The state belongs to the caller. Its buffers are donated to every call of `train`, which returns the next state:
+    parameters and moments are in memory once, not twice.
+    """
+
+    functions: Functions
+    lanes: Lane  # of arrays [R] on the devices
+    mesh: jax.sharding.Mesh
+    rows_shape: tuple[int, ...]  # [R, K, B, W] of one call's rows
+    abstract_state: steps.TrainState  # shapes, dtypes and shardings, for restoring
+
+    @property
+    def n_lanes(self) -> int:
+        """The number of lanes, R."""
+        return self.rows_shape[0]
+
+    def compile(self) -> "Program":
+        """This program with `train` compiled ahead of time, so that its first call is as fast as the others."""
+        # With shardings: a function compiled for other ones refuses the arrays it is called with.
+        rows = jax.ShapeDtypeStruct(self.rows_shape, np.int32, sharding=_rows_sharding(self.mesh))
+        lowered = self.functions.train.lower(self.abstract_state, self.lanes, rows, self._scalar(0))
+        return dataclasses.replace(self, functions=self.functions._replace(train=lowered.compile()))
+
+    def with_lanes(self, lanes: Sequence[Lane]) -> "Program":
+        """The same functions for as many other lanes: nothing is compiled again."""
+        if len(lanes) != self.n_lanes:
+            raise ValueError(f"{len(lanes)} lanes, but the program was built for {self.n_lanes}")
+        return dataclasses.replace(self, lanes=_on_devices(lanes, self.mesh))
+
+    def init(self, given: Sequence[Params] | None = None) -> steps.TrainState:
+        """Every lane at step 0, drawn from its seed; `given` holds parameters for each lane that replace drawn ones."""
+        state = self.functions.init(self.lanes.seed)
+        if given is None:
+            return state
+        leaves = [dict(jax.tree_util.tree_leaves_with_path(params)) for params in given]
+
+        def filled(path: Any, drawn_R: Array) -> Array:
+            if path not in leaves[0]:
+                return drawn_R
+            return jax.device_put(np.stack([np.asarray(lane[path]) for lane in leaves]), drawn_R.sharding)
+
+        return state._replace(params=jax.tree_util.tree_map_with_path(filled, state.params))
+
+    def rows(self, fetch: Callable[[slice, slice], Int32[np.ndarray, "r K b W"]]) -> Int32[Array, "R K B W"]:
+        """Training rows on the devices; `fetch` is called with a slice of lanes and a slice of the batch.
+
+        Each process fetches only the rows of its own devices.
+        """
+        fetch_shard = lambda index: fetch(index[0], index[2])  # noqa: E731
+        sharding = _rows_sharding(self.mesh)
+        # This transfer is intended, whatever transfer guard the caller has set.
+        with jax.transfer_guard_host_to_device("allow"):
+            return jax.make_array_from_callback(self.rows_shape, sharding, fetch_shard, dtype=np.int32)
+
+    def train(
+        self, state: steps.TrainState, rows_RKBW: Int32[Array, "R K B W"], n_steps: int
+    ) -> tuple[steps.TrainState, steps.Metrics]:
+        """The first `n_steps` updates on K batches per lane, and metrics [R, K], of which the first n_steps count.
+
+        A lane whose loss is not finite is frozen after that update; its metrics end there.
+        """
+        return self.functions.train(state, self.lanes, rows_RKBW, self._scalar(n_steps))
+
+    def evaluate(self, state: steps.TrainState, validation: Examples) -> Scores:
+        """Scores of each lane over batches [N, B] of weighted targets; batches are added up in float64."""
+        sums = self.functions.evaluate(state.params, self._put_batches(validation))
+        loss_RN, hits_RN, confusion_RNCC = jax.device_get(sums)
+        total = validation.weights.sum(dtype=np.float64)
+
+        def mean(sums_RN: Any) -> Float[np.ndarray, "R"]:
+            return np.asarray(sums_RN, np.float64).sum(axis=1) / total
+
+        return Scores(
+            mean(loss_RN),
+            None if hits_RN is None else mean(hits_RN),
+            None if confusion_RNCC is None else macro_f1(np.asarray(confusion_RNCC, np.float64).sum(axis=1)),
+        )
+
+    def probe(self, state: steps.TrainState, batch: Examples) -> dict[str, Float[np.ndarray, "R"]]:
+        """Activity and gradients of each lane on one batch; see probing.probe_step."""
+        return jax.device_get(self.functions.probe(self.lanes, state, self._put_batch(batch), self._scalar(1)))
+
+    def curvature(self, state: steps.TrainState, batch: Examples) -> dict[str, Float[np.ndarray, "R"]]:
+        """Top eigenvalues of each lane on one batch; see probing.curvature_step."""
+        return jax.device_get(self.functions.curvature(state.params, self._put_batch(batch), self._scalar(1)))
+
+    def census(self, state: steps.TrainState, validation: Examples) -> Bool[np.ndarray, "R layers F"]:
+        """Which hidden units of each lane are dead on the counted tokens of batches [N, B]; see probing.census."""
+        return jax.device_get(self.functions.census(state.params, self._put_batches(validation)))
+
+    def _put_batch(self, batch: Examples) -> Examples:
+        return jax.device_put(batch, devices.sharding(self.mesh, devices.BATCH))
+
+    def _put_batches(self, batches: Examples) -> Examples:
+        return jax.device_put(batches, devices.sharding(self.mesh, None, devices.BATCH))
+
+    def _scalar(self, value: int) -> Array:
+        # Put on the devices explicitly: the loop's transfer guard forbids implicit transfers.
+        return jax.device_put(np.int32(value), devices.sharding(self.mesh))
+
+
+def build(model: Model, config: Config, lanes: Sequence[Lane], objective: Objective = NEXT_TOKEN) -> Program:
+    """The program of lanes that share every static field; those are read from `config`, traced fields from `lanes`.
+
+    Raises:
+        UserError: if the devices cannot be divided as `config.devices` asks.
+    """
+    if model.spec.kind == "encoder" and isinstance(objective, NextToken):
+        raise ValueError("an encoder sees the next token: it needs another objective")
+    mesh = devices.make_mesh(config.devices, len(lanes), config.data.batch_size)
+    lanes_R = _on_devices(lanes, mesh)
+
+    def over_lanes(function: Callable[..., Any], *static: Any, name: str, n_shared: int = 0) -> Callable[..., Any]:
+        return _over_lanes(functools.partial(function, *static), config, mesh.shape["lane"], name, n_shared)
+
+    init = over_lanes(steps.init_state, model, config, name="init")
+    abstract_state = jax.eval_shape(init, lanes_R.seed)
+    shardings, whole = devices.state_shardings(mesh, abstract_state), devices.sharding(mesh)
+    place = lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)  # noqa: E731
+    train = over_lanes(_train, model, config, objective, name="train", n_shared=1)
+    evaluate = over_lanes(_evaluate, model, objective.counts_hits, name="evaluate", n_shared=1)
+    # Probes are functions of their own, so that training costs the same with and without them.
+    probe_step = functools.partial(probing.probe_step, model, config)
+    curvature_step = functools.partial(probing.curvature_step, model)
+    probe = over_lanes(_reproducible, probe_step, name="probe", n_shared=2)
+    curvature = over_lanes(_reproducible, curvature_step, name="curvature", n_shared=2)
+    census = over_lanes(probing.census, model, name="census", n_shared=1)
+    functions = Functions(
+        # The state comes out as it goes in: parameters are drawn where they will lie, and a donated buffer is used
+        # again only for an output of the same sharding.
+        init=jax.jit(init, out_shardings=shardings),
+        train=jax.jit(train, donate_argnums=0, out_shardings=(shardings, whole)),
+        evaluate=jax.jit(evaluate, out_shardings=whole),
+        probe=jax.jit(probe, out_shardings=whole),
+        curvature=jax.jit(curvature, out_shardings=whole),
+        census=jax.jit(census, out_shardings=whole),
+    )
+    width = objective.width(model.spec.context)
+    rows_shape = (len(lanes), config.train.steps_per_call, config.data.batch_size, width)
+    return Program(functions, lanes_R, mesh, rows_shape, jax.tree.map(place, abstract_state, shardings))
+
+
+def _on_devices(lanes: Sequence[Lane], mesh: jax.sharding.Mesh) -> Lane:
+    columns = [np.array(values) for values in zip(*lanes, strict=True)]
+    # Arrays, not Python numbers: a constant in the program would compile it again for every learning rate.
+    columns = [values_R.astype(np.int32 if values_R.dtype.kind == "i" else np.float32) for values_R in columns]
+    return Lane(*jax.device_put(columns, devices.sharding(mesh, "lane")))
+
+
+def _rows_sharding(mesh: jax.sharding.Mesh) -> jax.sharding.NamedSharding:
+    return devices.sharding(mesh, "lane", None, devices.BATCH)
+
+
+def _over_lanes(function: Callable[..., Any], config: Config, n_groups: int, name: str, n_shared: int) -> Any:
+    """`function` of one lane over a leading axis of lanes, which lies on `n_groups` devices.
+
+    All arguments have that axis but for the last `n_shared`, which every lane is given whole. `name` is what profiles
+    and the compilation cache call it.
+    """
+
+    def over_lanes(*args: Any) -> Any:
+        lanewise, shared = args[: len(args) - n_shared], args[len(args) - n_shared :]
+        one = lambda *lane: function(*lane, *shared)  # noqa: E731
+        one_by_one = lambda *lanes: jax.lax.map(lambda lane: one(*lane), lanes)  # noqa: E731
+        with jax.default_matmul_precision(devices.product_precision(config)):
+            if not devices.maps_lanes(config):
+                return jax.vmap(one)(*lanewise)
+            if n_groups == 1:
+                return one_by_one(*lanewise)
+            # Side by side over the devices, one after the other on each: no lane crosses devices.
+            split = jax.tree.map(lambda leaf: leaf.reshape(n_groups, -1, *leaf.shape[1:]), lanewise)
+            merge = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])  # noqa: E731
+            return jax.tree.map(merge, jax.vmap(one_by_one)(*split))
+
+    over_lanes.__name__ = over_lanes.__qualname__ = name
+    return over_lanes
+
+
+def _train(
+    model: Model, config: Config, objective: Objective, state: Any, lane: Lane, rows_KBW: Array, n_steps: Array
+) -> Any:
+    """`n_steps` updates of one lane, fewer if it diverges.
+
+    A loop with a traced bound, not a scan: one compiled function serves calls of any length up to K. So where a run
+    stops, evaluates or saves changes no bit of what it computes. Two lengths compiled apart may round differently.
+    """
+
+    def goes_on(carry: Any) -> Array:
+        i, state, _ = carry
+        return (i < n_steps) & ~state.diverged
+
+    def update(carry: Any) -> Any:
+        i, state, metrics = carry
+        state, new = steps.train_step(model, config, lane, state, rows_KBW[i], objective)
+        return i + 1, state, jax.tree.map(lambda all_K, one: all_K.at[i].set(one), metrics, new)
+
+    # Places beyond n_steps, or after a divergence, stay 0; the loop reads none of them.
+    empty = steps.Metrics(*(jnp.zeros(rows_KBW.shape[0], jnp.float32) for _ in steps.Metrics._fields))
+    return jax.lax.while_loop(goes_on, update, (jnp.int32(0), state, empty))[1:]
+
+
+def _evaluate(model: Model, counts_hits: bool, params: Any, validation: Examples) -> Any:
+    return jax.lax.map(lambda batch: steps.eval_step(model, params, batch, counts_hits), validation)
+
+
+def _reproducible(function: Callable[..., Any], *args: Any) -> Any:
+    """`function` of all arguments but the last, to the bit the same for any number of mapped lanes.
+
+    The last argument is the number 1: the function runs in a loop of that many turns. Without a loop XLA dissolves a
+    map over a single lane and then splits sums among threads, which changes their last bits. It cannot know this
+    loop's bound, nor, for the barrier, that a turn's inputs do not depend on its number.
+    """
+    *inputs, once = args
+
+    def turn(number: Any, _: Any) -> Any:
+        return function(*jax.lax.optimization_barrier((number, tuple(inputs)))[1])
+
+    empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(function, *inputs))
+    return jax.lax.fori_loop(0, once, turn, empty)

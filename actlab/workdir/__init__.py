@@ -1,0 +1,1 @@
+"""The files of a workdir: the only place that writes and reads them."""

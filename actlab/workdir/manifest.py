@@ -1,0 +1,101 @@
+"""manifest.json: what the runs were trained on, and how they are grouped into programs.
+
+It records the data and what each activation computes once, and per session the package versions, commit and device.
+"""
+
+import datetime
+import importlib.metadata
+import pathlib
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+
+from actlab.errors import UserError
+from actlab.workdir.records import Workdir
+
+PACKAGES = "actlab jax jaxlib flax optax orbax-checkpoint tensorflow-datasets tokenizers numpy".split()
+
+
+def require_same_data(workdir: Workdir, name: str, fingerprint: str) -> None:
+    """Raises UserError if the workdir was begun on other data than this."""
+    known = workdir.manifest()
+    if known and known["data"]["fingerprint"] != fingerprint:
+        raise UserError(
+            f"--workdir={workdir.path} was begun on data {name!r} with fingerprint "
+            f"{known['data']['fingerprint'][:12]}, but config.data.dir holds {fingerprint[:12]}: "
+            "restore that data, or choose another workdir."
+        )
+
+
+def begin(
+    workdir: Workdir,
+    data: Mapping[str, Any],
+    command: Sequence[str],
+    parts: Mapping[str, Sequence[str]],
+    activations: Mapping[str, Any],
+) -> None:
+    """Records that a session begins.
+
+    The first session also records the `data`, the names of the runs of each program (`parts`) and what the
+    `activations` compute.
+    """
+    manifest = workdir.manifest() or {"data": data, "sessions": []}
+    # Kept from the first session: free memory may differ now, but the checkpoints are those of the old parts.
+    manifest.setdefault("parts", parts)
+    manifest.setdefault("activations", activations)
+    manifest["sessions"].append(
+        {
+            "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "command": list(command),
+            "commit": _commit(),
+            "device": {"kind": jax.devices()[0].device_kind, "count": jax.device_count(), "host": platform.machine()},
+            "python": platform.python_version(),
+            "packages": {name: _version(name) for name in PACKAGES},
+            "restored": [],
+            "notes": [],
+        }
+    )
+    workdir.write_manifest(manifest)
+
+
+def note(workdir: Workdir, part: str, step: int, notes: Sequence[str]) -> None:
+    """Adds to the newest session that the program `part` resumed from `step`, with notes about its checkpoints."""
+    manifest = workdir.manifest()
+    session = manifest["sessions"][-1]
+    session["restored"].append({"part": part, "step": step})
+    session["notes"] += notes
+    workdir.write_manifest(manifest)
+
+
+def parts(workdir: Workdir) -> dict[str, list[str]]:
+    """Names of the runs of each program, in the order of training; empty before the first session."""
+    return workdir.manifest().get("parts", {})
+
+
+def divide(workdir: Workdir, part: str, first: int) -> None:
+    """Splits a program that does not fit into memory in two, the first with its `first` runs."""
+    manifest = workdir.manifest()
+    divided = {}  # in the order of training, which is that of the file
+    for name, runs in manifest["parts"].items():
+        divided |= {f"{name}a": runs[:first], f"{name}b": runs[first:]} if name == part else {name: runs}
+    workdir.write_manifest({**manifest, "parts": divided})
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None  # run from a checkout that was not installed
+
+
+def _commit() -> str | None:
+    """The commit the package was run from, with a mark if files differ from it; None outside a checkout."""
+    here = pathlib.Path(__file__).parent
+    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,0 +1,64 @@
+"""The row of results.csv that summarises the metrics of a run."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from actlab.config import Config
+from actlab.models import Costs
+from actlab.workdir.records import Row
+from actlab.workdir.traces import Steps, summary
+
+# Fields of probe rows, means over layers, that results.csv repeats.
+PROBE_COLUMNS = ("negative_fraction", "zero_fraction", "post_mean", "dead_fraction")
+
+
+def result_row(
+    config: Config, name: str, metrics: Sequence[Row], steps_taken: Steps, costs: Costs, floor: float | None, step: int
+) -> Row:
+    """Axes, losses in nats per token, status (finished, diverged or stopped), cost and probes of a run at `step`.
+
+    `seconds` is the wall time of the run's program, `tokens_per_second` the median training speed of all its lanes
+    together. Probes are means over layers of the last probe row, NaN if there was none.
+    """
+    mine = [row for row in metrics if row["run"] == name]
+    losses = [(row["loss"], row["step"]) for row in mine if row["split"] == "validation" and row["loss"] is not None]
+    best_loss, best_step = min(losses, default=(math.nan, 0))
+    diverged = any("status" in row for row in mine)
+    steps = mine[-1]["step"] if diverged else step
+    return {
+        "run": name,
+        "activation": config.model.activation,
+        "learning_rate": config.optimizer.learning_rate,
+        "weight_decay": config.optimizer.weight_decay,
+        "seed": config.seed,
+        "data": config.data.name,
+        "tokenizer": config.data.tokenizer,
+        "status": "diverged" if diverged else "finished" if step == config.train.n_steps else "stopped",
+        "initial_loss": losses[0][0] if losses else math.nan,
+        "final_loss": math.nan if diverged else losses[-1][0],
+        "best_loss": best_loss,
+        "best_step": best_step,
+        "floor": math.nan if floor is None else floor,
+        "steps": steps,
+        "tokens": steps * config.data.batch_size * config.model.context,
+        "seconds": mine[-1]["seconds"],
+        "tokens_per_second": _speed(mine),
+        "parameters": costs.parameters,
+        "non_embedding_parameters": costs.non_embedding,
+        "flops_per_token": costs.flops_per_token,
+        **{column: _last(mine, column) for column in PROBE_COLUMNS},
+        **summary(*steps_taken),
+    }
+
+
+def _speed(rows: Sequence[Row]) -> float:
+    speeds = [row["tokens_per_second"] for row in rows if "tokens_per_second" in row]
+    return statistics.median(speeds) if speeds else math.nan
+
+
+def _last(rows: Sequence[Row], column: str) -> Any:
+    """The last finite value that a probe found; rows hold null for the others."""
+    found = [row[column] for row in rows if row["split"] == "probe" and row.get(column) is not None]
+    return found[-1] if found else math.nan

@@ -1,0 +1,208 @@
+"""What is read off a grid by hand: own best rates, sensitivities, missing seeds, diverged runs."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actlab.analysis.contrasts import Grid, Score, judge_pairs, lr_sensitivity, measure
+from actlab.analysis.effects import Verdict
+from actlab.analysis.protocol import lower, parse_question
+from actlab.errors import UserError
+
+PAIR = lower("gelu", "relu")
+
+
+def grid(**losses):
+    """Rows of losses by rate, {1e-3: (seed 0, seed 1, ...)}; None is a missing run, 7 the loss at initialisation."""
+    return Grid.of(
+        (name, rate, seed, Score(float(loss), loss < 7))
+        for name, rows in losses.items()
+        for rate, row in rows.items()
+        for seed, loss in enumerate(row)
+        if loss is not None
+    )
+
+
+def judged(one):
+    (pair,) = judge_pairs(one, [PAIR], 0.005)
+    return pair
+
+
+def test_each_activation_is_taken_at_its_own_best_rate():
+    one = grid(
+        gelu={1e-3: (2.00, 2.01, 2.02, 2.03), 1e-2: (3, 3, 3, 3)},
+        relu={1e-3: (3, 3, 3, 3), 1e-2: (2.11, 2.10, 2.12, 2.15)},
+    )
+    assert measure(PAIR, one).effect.differences == pytest.approx((-0.11, -0.09, -0.10, -0.12))
+    pair = judged(one)
+    assert pair.own_best.verdict == Verdict.SUPPORTED
+    assert pair.at_rates[1e-3].effect.mean == pytest.approx(2.015 - 3) and pair.at_rates[1e-3].verdict == "supported"
+    assert pair.at_rates[1e-2].verdict == Verdict.REFUTED and pair.at_rates[1e-2].family == 2
+
+
+def test_a_rate_is_chosen_on_the_other_seeds():
+    # On the mean of all seeds 1e-2 is best; without seed 0, which makes it so, 1e-3 is.
+    one = grid(gelu={1e-3: (2.0, 2.0, 2.0), 1e-2: (1.0, 2.1, 2.1)}, relu={1e-3: (2, 2, 2), 1e-2: (3, 3, 3)})
+    assert one.own_best("gelu", [1e-3, 1e-2], [0, 1, 2]) == {0: 2.0, 1: 2.1, 2: 2.1}
+    assert one.at_best_mean("gelu", [1e-3, 1e-2], [0, 1, 2]) == {0: 1.0, 1: 2.1, 2: 2.1}
+    effect = measure(PAIR, one).effect
+    assert effect.differences == pytest.approx((0.0, 0.1, 0.1)) and effect.also == pytest.approx((-1.0, 0.1, 0.1))
+
+
+def test_only_rates_of_both_and_seeds_with_all_of_them_count_at_own_best():
+    one = grid(
+        gelu={1e-4: (1, 1, 1, 1), 1e-3: (2.0, 2.0, 2.0, 2.0), 1e-2: (3, 3, 3, None)},
+        relu={1e-3: (2.1, 2.2, None, 2.1), 1e-2: (3, 3, 3, 3), 1e-1: (0, 0, 0, 0)},
+    )
+    pair = judged(one)
+    assert pair.own_best.effect.differences == pytest.approx((-0.1, -0.2)) and pair.own_best.effect.left_out == 2
+    assert list(pair.at_rates) == [1e-3, 1e-2]
+    assert pair.at_rates[1e-3].effect.n == 3 and pair.at_rates[1e-3].effect.left_out == 1
+
+
+def test_text_bs_three_points_have_their_published_sensitivities():
+    # One seed: the numbers are there, and nothing can be decided with them.
+    rates = (1e-4, 1e-3, 1e-2)
+    relu, gelu = (1.12, 0.87, 1.68), (1.13, 0.85, 1.09)
+    rows = [{rate: (loss,) for rate, loss in zip(rates, losses, strict=True)} for losses in (gelu, relu)]
+    one = grid(gelu=rows[0], relu=rows[1])
+    assert one.sensitivities("relu", rates, [0])[0] == pytest.approx(0.3533, abs=5e-5)
+    assert one.sensitivities("gelu", rates, [0])[0] == pytest.approx(0.1733, abs=5e-5)
+    pair = judged(one)
+    assert pair.sensitivity.effect.mean == pytest.approx(-0.18) and pair.sensitivity.verdict == Verdict.UNDECIDED
+    assert pair.own_best.effect.mean == pytest.approx(-0.02) and "one seed" in pair.own_best.reason
+
+
+def test_sensitivities_are_paired_by_seed():
+    one = grid(
+        gelu={1e-3: (2.0, 2.1, 2.2), 1e-2: (2.2, 2.3, 2.4)},
+        relu={1e-3: (2.0, 2.1, 2.2), 1e-2: (2.6, 2.68, 2.8)},
+    )
+    pair = judged(one)
+    assert pair.sensitivity.effect.differences == pytest.approx((-0.2, -0.19, -0.2))
+    assert pair.sensitivity.verdict == Verdict.SUPPORTED and pair.own_best.verdict == Verdict.EQUIVALENT
+
+
+def test_ties_are_equivalent():
+    rows = {1e-3: (2.0, 2.1, 2.2, 2.3), 1e-2: (2.5, 2.4, 2.6, 2.7)}
+    pair = judged(grid(gelu=rows, relu=rows))
+    assert {pair.own_best.verdict, pair.sensitivity.verdict, *(one.verdict for one in pair.at_rates.values())} == {
+        Verdict.EQUIVALENT
+    }
+
+
+def test_an_activation_that_always_diverged_is_worse_than_one_that_did_not():
+    pair = judged(grid(gelu={1e-3: (2.0, 2.1, 2.2), 1e-2: (3.0, 3.1, 3.2)}, relu={1e-3: (7,) * 3, 1e-2: (7,) * 3}))
+    assert pair.own_best.verdict == Verdict.SUPPORTED
+    assert pair.sensitivity.verdict == Verdict.UNDECIDED
+    assert pair.sensitivity.reason == "relu with seed 0 learned at no rate, where a sensitivity says nothing"
+
+
+def test_where_every_run_diverged_nothing_is_decided():
+    # Losses at initialisation differ between activations, which says nothing of what they learn.
+    scores = {rate: {seed: Score(6.9 + seed, False) for seed in range(5)} for rate in (1e-3, 1e-2)}
+    other = {rate: {seed: Score(7.0 + seed, False) for seed in range(5)} for rate in (1e-3, 1e-2)}
+    pair = judged(Grid({"gelu": scores, "relu": other}))
+    for one in (pair.own_best, pair.sensitivity, *pair.at_rates.values()):
+        assert (
+            one.verdict == Verdict.UNDECIDED and one.p is None and ("diverged" in one.reason or "no rate" in one.reason)
+        )
+
+
+def test_no_common_seed_is_undecided():
+    pair = judged(grid(gelu={1e-3: (1.0, 1.1, None, None)}, relu={1e-3: (None, None, 2.0, 2.1)}))
+    assert pair.own_best.effect.n == 0 and pair.own_best.effect.left_out == 4
+    assert "no seed has a run of every arm" in pair.own_best.reason and pair.own_best.verdict == Verdict.UNDECIDED
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**31), st.permutations(range(4)), st.floats(-0.3, 0.3))
+def test_order_of_seeds_and_a_constant_change_nothing_and_turning_the_question_turns_the_verdict(seed, order, shift):
+    losses = np.random.default_rng(seed).uniform(1, 3, (2, 3, 4))
+    losses[0] += losses[1, 0] - np.random.default_rng(seed + 1).choice([0.0, 2.0])
+
+    def pair(losses, question=PAIR):
+        rows = [dict(zip((1e-4, 1e-3, 1e-2), map(tuple, arm.tolist()), strict=True)) for arm in losses]
+        (one,) = judge_pairs(grid(gelu=rows[0], relu=rows[1]), [question], 0.005)
+        return [one.own_best, *one.at_rates.values(), one.sensitivity]
+
+    turned = {"supported": "refuted", "refuted": "supported"}
+    ours = pair(losses)
+    for one, shuffled, moved, other in zip(
+        ours,
+        pair(losses[:, :, order]),
+        pair(losses + shift),
+        pair(losses, lower("relu", "gelu")),
+        strict=True,
+    ):
+        assert one.verdict == shuffled.verdict == moved.verdict == turned.get(other.verdict, other.verdict)
+        assert one.effect.mean == pytest.approx(-other.effect.mean) == pytest.approx(shuffled.effect.mean)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("gelu", "--question="),
+        ("gelu<relu<tanh", "--question="),
+        ("gelu<", "--question="),
+        ("gleu<relu", "did you mean 'gelu'"),
+        ("gelu<gelu", "with itself"),
+    ],
+)
+def test_what_is_no_question(text, words):
+    with pytest.raises(UserError, match=words):
+        parse_question(text, ("gelu", "relu", "tanh"))
+
+
+def test_questions_may_name_activations_with_parameters():
+    name = "gelu_scale(s=0.25)"
+    assert parse_question(f"{name} < relu", (name, "relu")) == lower(name, "relu")
+
+
+LOSSES = st.lists(st.floats(0.1, 20), min_size=1, max_size=9)
+
+
+@pytest.mark.parametrize(("row", "expected"), [((1.12, 0.87, 1.68), 0.3533), ((1.13, 0.85, 1.09), 0.1733)])
+def test_three_published_points(row, expected):
+    assert lr_sensitivity(row, math.log(50_304)) == pytest.approx(expected, abs=5e-5)
+
+
+def test_losses_above_the_initial_one_count_as_it():
+    assert lr_sensitivity([2.0, 3.0, 50.0], 4.0) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("diverged", [math.nan, math.inf])
+def test_a_diverged_run_counts_as_the_initial_loss(diverged):
+    assert lr_sensitivity([2.0, diverged], 4.0) == lr_sensitivity([2.0, 4.0], 4.0) == 1.0
+
+
+def test_no_run_below_the_initial_loss_is_no_sensitivity():
+    assert lr_sensitivity([math.nan, 9.0], 4.0) == 0.0
+
+
+@given(LOSSES, st.floats(0.1, 20), st.randoms())
+def test_it_is_at_least_zero_whatever_the_order_and_shifts_with_nothing(row, initial, random):
+    value = lr_sensitivity(row, initial)
+    shuffled = random.sample(row, len(row))
+    assert value >= -1e-12
+    assert lr_sensitivity(shuffled, initial) == pytest.approx(value, abs=1e-9)
+    assert lr_sensitivity([loss + 3 for loss in row], initial + 3) == pytest.approx(value, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("row", "initial", "words"),
+    [
+        ([], 4.0, "shape"),
+        ([[1.0, 2.0]], 4.0, "shape"),
+        (3.0, 4.0, "shape"),
+        ([-math.inf, 1.0], 4.0, "-inf"),
+        ([1.0], math.nan, "initial_loss"),
+        ([1.0], math.inf, "initial_loss"),
+    ],
+)
+def test_what_is_not_a_row_of_losses(row, initial, words):
+    with pytest.raises(ValueError, match=words):
+        lr_sensitivity(np.asarray(row), initial)

@@ -1,0 +1,170 @@
+"""Views at equal parameters, FLOPs and seconds; letters and standings."""
+
+import dataclasses
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actlab.analysis.comparison import compare
+from actlab.analysis.contrasts import Grid, Score
+from actlab.analysis.ranking import letters, rank, views
+from actlab.analysis.results import conditions
+from actlab.errors import UserError
+
+NAMES = "vwxyz"
+
+
+def test_letters_by_hand():
+    for different, expected in (
+        ([], "a a a"),
+        ([("v", "w"), ("v", "x"), ("w", "x")], "a b c"),
+        ([("v", "x")], "a ab b"),
+        ([("v", "w"), ("v", "x")], "a b b"),
+        ([("v", "w")], "a b ab"),
+    ):
+        groups = letters("vwx", different)
+        assert " ".join("".join(groups[name]) for name in "vwx") == expected
+    names = [f"n{index:02}" for index in range(30)]
+    labels = letters(names, itertools.combinations(names, 2))
+    assert [labels[name] for name in names[24:29]] == [("y",), ("z",), ("aa",), ("ab",), ("ac",)]
+
+
+@settings(max_examples=60)
+@given(st.sets(st.sampled_from(list(itertools.combinations(NAMES, 2)))))
+def test_two_share_a_letter_exactly_where_they_do_not_differ(different):
+    groups = letters(NAMES, sorted(different))
+    for pair in itertools.combinations(NAMES, 2):
+        assert bool(set(groups[pair[0]]) & set(groups[pair[1]])) == (pair not in different)
+    # No group is part of another, or it would say nothing.
+    members = [{name for name in NAMES if label in groups[name]} for label in set().union(*groups.values())]
+    assert not any(one < other for one in members for other in members)
+
+
+def grid(**losses):
+    return Grid.of(
+        (name, rate, seed, Score(loss, loss < 7))
+        for name, rows in losses.items()
+        for rate, row in rows.items()
+        for seed, loss in enumerate(row)
+    )
+
+
+def test_a_ranking_by_hand():
+    standings, judged = rank(
+        grid(
+            tanh={1e-3: (3.0, 3.1, 3.2, 3.3), 1e-2: (7.0, 7.0, 3.9, 4.0)},
+            gelu={1e-3: (2.0, 2.1, 2.2, 2.3), 1e-2: (3.0, 3.1, 3.2, 3.3)},
+            silu={1e-3: (2.9, 2.9, 2.9, 2.9), 1e-2: (2.02, 2.08, 2.22, 2.29)},
+        ),
+        0.005,
+    )
+    assert [(one.activation, one.best_rate, one.groups) for one in standings] == [
+        ("gelu", 1e-3, ("a",)),
+        ("silu", 1e-2, ("a",)),
+        ("tanh", 1e-3, ("b",)),
+    ]
+    tanh = standings[-1]
+    assert (tanh.loss, tanh.runs, tanh.failed, tanh.seeds) == (pytest.approx(3.15), 8, 2, 4)
+    assert tanh.sensitivity == pytest.approx(((4.0 + 3.9 + 0.7 + 0.7) / 2) / 4)
+    assert {one.family for one in judged.values()} == {3}
+
+
+def test_no_common_rate_is_refused():
+    with pytest.raises(UserError, match="gelu, relu share no learning rate"):
+        rank(grid(gelu={1e-3: (1.0,)}, relu={1e-2: (1.0,)}), 0.005)
+
+
+CURVE = ((0, 7.0), (40, 3.0), (80, 2.0), (100, 1.8))
+
+
+def results(tables, curve=CURVE, **changes):
+    """Gelu and relu, three seeds, relu a little worse; `changes` apply to gelu, and so does the curve's last loss."""
+    rows = [
+        tables.row(name, 1e-3, seed, 1.8 + seed / 100 + 0.1 * (name == "relu"), **(changes if name == "gelu" else {}))
+        for name in ("gelu", "relu")
+        for seed in (1, 2, 3)
+    ]
+    return [
+        dataclasses.replace(result, curve=curve if result.activation == "gelu" else ()) for result in tables.read(rows)
+    ]
+
+
+def seen(results):
+    (condition,) = conditions(results)
+    return {view.name: view for view in views(condition)}
+
+
+def losses_of(view, name):
+    return {seed: score.loss for seed, score in view.grid.cells[name][1e-3].items()}
+
+
+def test_equal_costs_make_equal_views(tables):
+    all_three = seen(results(tables, curve=()))
+    assert all_three["parameters"].grid == all_three["flops"].grid == all_three["seconds"].grid
+    assert all_three["flops"].budget == 6000 * 6400 and all_three["seconds"].budget == pytest.approx(8 / 4)
+
+
+def test_the_dearer_activation_is_cut_short_between_evaluations(tables):
+    view = seen(results(tables, seconds=8.0 / 0.6))["seconds"]
+    assert view.steps == {"gelu": pytest.approx(60), "relu": 100.0}
+    # Halfway from step 40 to 80 lies halfway from 3 to 2.
+    assert losses_of(view, "gelu") == {seed: pytest.approx(2.5) for seed in (1, 2, 3)}
+    assert losses_of(view, "relu")[1] == pytest.approx(1.91)
+
+
+def test_the_cost_of_a_step_is_that_of_its_tokens_of_one_lane_the_median_over_runs(tables):
+    view = seen(results(tables, flops_per_token=6240))["flops"]
+    assert view.steps["gelu"] == pytest.approx(100 / 1.04) and view.budget == 6000 * 6400
+    equal = {"gelu": 100.0, "relu": 100.0}
+    assert seen(results(tables, seconds=16.0, lanes=8))["seconds"].steps == equal
+    one_slow = results(tables)
+    one_slow[0] = dataclasses.replace(one_slow[0], seconds=800.0)
+    assert seen(one_slow)["seconds"].steps == equal
+
+
+def test_without_curves_or_seconds_a_view_says_why_it_is_missing(tables):
+    view = seen(results(tables, curve=(), seconds=9.0))["seconds"]
+    assert view.grid is None and "give its metrics.jsonl" in view.reason
+    view = seen(results(tables, seconds=""))["seconds"]
+    assert view.grid is None and view.reason == "3 runs of gelu have no seconds"
+    (comparison,) = compare(results(tables, seconds=""))
+    assert any("no view at equal seconds" in warning for warning in comparison.warnings)
+
+
+def test_diverged_runs_count_with_their_initial_loss_in_every_view(tables):
+    runs = results(tables, seconds=16.0)
+    runs[0] = dataclasses.replace(
+        runs[0], status="diverged", final_loss=float("nan"), steps=70, tokens=70 * 64, seconds=1.0
+    )
+    for view in seen(runs).values():
+        assert view.grid.cells["gelu"][1e-3][1][:2] == (7.0, False)
+    # What it took until it diverged is no cost of a step.
+    assert seen(runs)["seconds"].steps["gelu"] == pytest.approx(50)
+
+
+def test_where_every_run_diverged_there_is_no_budget(tables):
+    runs = [
+        dataclasses.replace(result, status="diverged", final_loss=float("nan"), steps=7, tokens=7 * 64)
+        for result in results(tables)
+    ]
+    assert seen(runs)["seconds"].budget is None
+    (comparison,) = compare(runs)
+    assert comparison.sentences[0].startswith("undecided") and "every run diverged" in comparison.sentences[0]
+
+
+def test_a_warning_where_the_winner_changes(tables):
+    (comparison,) = compare(results(tables, seconds=16.0))
+    assert comparison.main.standings[0].activation == "gelu"
+    assert "the winner changes: gelu at equal parameters, relu at equal seconds" in comparison.warnings
+    (comparison,) = compare(results(tables, seconds=8.001))
+    assert not any("winner" in warning for warning in comparison.warnings)
+
+
+def test_a_speed_goes_before_the_time_of_a_session_that_compiled_too(tables):
+    # 64 tokens a step: at 3,200 tokens/s fifty steps a second.
+    timed = results(tables, seconds=800.0, tokens_per_second=1600.0)
+    timed = [dataclasses.replace(run, tokens_per_second=run.tokens_per_second or 3200.0) for run in timed]
+    view = seen(timed)["seconds"]
+    assert view.budget == pytest.approx(2.0) and view.steps == {"gelu": pytest.approx(50), "relu": 100.0}

@@ -1,0 +1,230 @@
+"""A study's folder: what study.py says, the table that is collected into it, and that it alone gives the verdicts."""
+
+import csv
+import json
+
+import commands
+import numpy as np
+import pytest
+
+from actlab import claims
+from actlab import config as config_lib
+from actlab.analysis import results as results_lib
+from actlab.analysis import study as studies
+from actlab.analysis.verdicts import words
+from actlab.cli import verdict
+from actlab.config import Config
+from actlab.errors import UserError
+from actlab.workdir.traces import dead_row
+
+STUDY = """
+from actlab.analysis.protocol import above, lower
+
+CLAIMS = {
+    "B07": lower("gelu", "relu", at=1e-3),
+    "A54": lower("gelu", "relu", of="down_mean", at=1e-3),
+    "A38": above("relu", 0.1, of="permanently_dead_fraction", at=1e-3),
+}
+QUESTIONS = ("gelu<relu",)
+BASELINE = "relu"
+ORDERS = {"somebody": {"relu": 2.0, "gelu": 1.9, "silu": 1.8}}
+"""
+DEAD = np.array([[[1, 1, 1, 0]], [[1, 1, 1, 0]], [[1, 0, 1, 0]]], bool)  # at 0, 50 and 100: of three, one revives
+
+
+@pytest.fixture
+def folders(tables, tmp_path):
+    """A workdir with what a sweep leaves behind, and a study's folder."""
+    workdir, study = tmp_path / "runs/one", tmp_path / "experiments/one"
+    study.mkdir(parents=True)
+    (study / "study.py").write_text(STUDY)
+    rows = [
+        tables.row(name, rate, seed, level + seed / 50 + 0.002 * np.sin(9 * seed + len(name) * rate * 1e3))
+        for name, level in (("gelu", 1.0), ("relu", 1.1))
+        for rate in (1e-3, 3e-3)
+        for seed in range(5)
+    ]
+    tables.write(workdir / "results.csv", rows)
+    metrics, traces = [], []
+    for row in rows:
+        curve = [(0, 7.0), (50, 2.0), (100, row["final_loss"])]
+        metrics += [{"run": row["run"], "step": step, "split": "validation", "loss": loss} for step, loss in curve]
+        drift = {"layer_0/down_mean": -0.1 - row["seed"] / 100, "layer_1/down_mean": -0.3}
+        metrics.append({"run": row["run"], "step": 100, "split": "probe", "loss": 1.0, **drift})
+        traces += [dead_row(row["run"], step, DEAD[index]) for index, step in enumerate((0, 50, 100))]
+    for name, lines in (("metrics", metrics), ("traces", traces)):
+        (workdir / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (workdir / "manifest.json").write_text(json.dumps({"data": {"fingerprint": "0123456789abcdef"}}))
+    return workdir, study
+
+
+def run(*paths, **values):
+    return commands.run(verdict.main, *paths, *(f"--{name}={value}" for name, value in values.items()))
+
+
+def rows_of(folder):
+    return list(csv.DictReader((folder / "results.csv").read_text().splitlines()))
+
+
+def claim_in(folder):
+    return json.loads((folder / "verdicts.json").read_text())["claims"]["B07"]
+
+
+def test_the_collected_table_holds_what_the_other_files_say(folders, tables):
+    workdir, study = folders
+    path = tables.write(study / "collected.csv", studies.collect(workdir, studies.find(study)))
+    row = list(csv.DictReader(path.read_text().splitlines()))[1]
+    assert row["data_fingerprint"] == "0123456789ab"
+    assert row["curve"].startswith("0:7 50:2 100:1.0") and len(row["curve"].split()) == 3
+    assert float(row["down_mean"]) == pytest.approx((-0.1 - 0.01 - 0.3) / 2)
+    assert float(row["permanently_dead_fraction"]) == 0.5 and float(row["revival_rate"]) == pytest.approx(1 / 3)
+    assert results_lib.read([path])[1].curve[1] == (50, 2.0)
+
+
+def test_claims_are_decided_written_and_settled_in_the_ledger(folders):
+    workdir, study = folders
+    out = run(workdir, verdicts=study / "verdicts.json")
+    assert "claim       B07 supported at this scale: loss: (gelu, learning rate 0.001) -(relu" in out
+    assert "Dunnett     gelu p " in out and "order       tau +1.00" in out
+    entry = claim_in(study)
+    assert entry["verdict"] == "supported"
+    assert set(entry["evidence"]) >= {"interval", "n_seeds", "scale", "row"} and entry["evidence"]["n_seeds"] == 5
+    ((_, finding), (_, open_still)) = claims.examine((claims.get("B07"), claims.get("B08")), study.parent)
+    assert finding.verdict is claims.Verdict.SUPPORTED and finding.verdict.words == "supported at this scale"
+    for text in ("5 seeds", "1,000 parameters", "gelu-lr0.001-seed0 and 4 more", "95% interval", "experiments/one"):
+        assert text in f"{finding.evidence} {finding.source}"
+    assert words(entry["evidence"]) in finding.evidence and words("seen") == "seen"
+    assert open_still.verdict is claims.Verdict.OPEN
+
+
+def sweep_of(workdir, rates, seeds=(0, 1, 2, 3, 4)):
+    """The workdir's config.json, of a sweep over more runs than it has rows."""
+    axes = {"model.activation": ("gelu", "relu"), "optimizer.learning_rate": rates, "seed": seeds}
+    config = config_lib.replace(Config(), sweep=axes)
+    (workdir / "config.json").write_text(config_lib.to_json(config))
+
+
+def test_runs_that_are_to_come_are_rows_and_leave_claims_open(folders):
+    workdir, study = folders
+    # B07 is at 1e-3, and one seed of GELU is missing there.
+    sweep_of(workdir, (1e-3, 3e-3), seeds=(0, 1, 2, 3, 4, 5))
+    out = run(workdir, verdicts=study / "verdicts.json")
+    rows = rows_of(study)
+    waiting = [row for row in rows if row["status"] == "waiting"]
+    assert [row["run"] for row in waiting] == [f"{n}-lr{r}-seed5" for n in ("gelu", "relu") for r in (0.001, 0.003)]
+    assert len(rows) == 24 and {row["final_loss"] for row in waiting} == {""}
+    entry = claim_in(study)
+    assert entry["verdict"] == "undecided" and entry["evidence"]["reason"] == "2 of its runs are not trained yet"
+    assert "4 of 24 runs are not trained to their end" in out and "Dunnett" not in out
+    again = run(study)
+    assert claim_in(study) == entry and "claim       B07" in again
+    # At a rate that is whole a claim is decided while other rates are to come.
+    sweep_of(workdir, (1e-3, 3e-3, 1e-2))
+    run(workdir, verdicts=study / "verdicts.json")
+    assert claim_in(study)["verdict"] == "supported"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"data": "other"}, "the table mixes data"),
+        ({"run": "other"}, "lacks 1, the first relu-lr0.003-seed4 .*/mine/verdicts.json"),
+        ({"parameters": "9"}, "lacks 1, "),
+        ({"tokens": "9"}, "lacks 1, "),
+        ({"status": "stopped"}, "lacks 1, "),
+    ],
+)
+def test_a_table_is_replaced_only_by_one_that_has_its_runs_and_could_be_decided_on(folders, tables, change, words):
+    workdir, study = folders
+    run(workdir, verdicts=study / "verdicts.json")
+    kept = {path.name: path.read_bytes() for path in study.iterdir()}
+    *rows, last = rows_of(workdir)
+    tables.write(workdir / "results.csv", [*rows, {**last, **change}])
+    with pytest.raises(UserError, match=words):
+        run(workdir, verdicts=study / "verdicts.json")
+    assert {path.name: path.read_bytes() for path in study.iterdir()} == kept
+
+
+def test_a_diverged_run_is_one_that_a_table_has_wherever_it_diverged(folders, tables):
+    workdir, study = folders
+    *rows, last = rows_of(workdir)
+    blown = {**last, "status": "diverged", "final_loss": "nan", "steps": "40", "tokens": "2560"}
+    for ending in (blown, {**blown, "steps": "41", "tokens": "2624"}):
+        tables.write(workdir / "results.csv", [*rows, ending])
+        run(workdir, verdicts=study / "verdicts.json")
+    tables.write(workdir / "results.csv", rows)
+    with pytest.raises(UserError, match=f"lacks 1, the first {last['run']} "):
+        run(workdir, verdicts=study / "verdicts.json")
+
+
+def test_runs_on_other_data_do_not_replace_a_study_and_have_a_folder_of_their_own(folders):
+    workdir, study = folders
+    run(workdir, verdicts=study / "verdicts.json")
+    (workdir / "manifest.json").write_text(json.dumps({"data": {"fingerprint": "another"}}))
+    with pytest.raises(UserError, match=r"lacks 20, .* \(data 0123456789ab, 1000 parameters, 6400 tokens\)"):
+        run(workdir, verdicts=study / "verdicts.json")
+    run(workdir, verdicts=study / "mine/verdicts.json")
+    assert claim_in(study / "mine")["verdict"] == "supported"
+    assert studies.find(study.parent) is None
+
+
+def test_a_study_has_one_table_and_a_name_for_it(folders):
+    workdir, study = folders
+    (study / "part.csv").write_text((workdir / "results.csv").read_text())
+    with pytest.raises(UserError, match=r"part.csv is not the table of the study"):
+        run(study / "part.csv", verdicts=study / "verdicts.json")
+    with pytest.raises(UserError, match="name one workdir"):
+        run(workdir, workdir, verdicts=study / "verdicts.json")
+
+
+def test_the_table_alone_gives_the_same_verdicts(folders):
+    workdir, study = folders
+    run(workdir, verdicts=study / "verdicts.json")
+    first = (study / "verdicts.json").read_bytes()
+    views = json.loads(first)["comparisons"][0]["views"]
+    assert views["flops"]["budget"] and not views["flops"]["reason"]
+    (study / "verdicts.json").unlink()
+    run(study)
+    assert (study / "verdicts.json").read_bytes() == first
+
+
+def test_of_a_study_that_is_being_trained_what_can_be_asked_is_asked(folders):
+    workdir, study = folders
+    (study / "study.py").write_text(
+        STUDY.replace('"gelu<relu",', '"gelu<relu", "silu<gelu"').replace('= "relu"', '= "silu"')
+    )
+    out = run(workdir, verdicts=study / "verdicts.json")
+    assert "gelu < relu" in out and "silu" not in out.replace("silu_", "") and "Dunnett" not in out
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [("1 / 0", "fails with ZeroDivisionError"), ("CLAIMS = {'B07': 'gelu<relu'}", "CLAIMS.'B07'")],
+)
+def test_a_study_that_says_nonsense_is_refused(folders, content, words):
+    _, study = folders
+    (study / "study.py").write_text(content)
+    with pytest.raises(UserError, match=words):
+        studies.find(study)
+
+
+def test_a_study_in_training_is_asked_what_its_orders_and_baseline_allow(folders, tables):
+    workdir, study = folders
+    tables.write(workdir / "results.csv", [row for row in rows_of(workdir) if row["seed"] == "0"])
+    (study / "study.py").write_text(STUDY.replace('"gelu": 1.9', '"gelu": 2.0'))
+    out = run(workdir, verdicts=study / "verdicts.json")
+    assert "no Dunnett's test against relu yet: " in out and "order " not in out
+    with pytest.raises(UserError, match="Dunnett's test needs two"):
+        run(workdir, verdicts=study / "verdicts.json", baseline="relu")
+
+
+def test_a_workdir_in_a_studys_folder_is_no_table(folders):
+    workdir, study = folders
+    mine = workdir.rename(study / "mine")
+    (mine / "config.json").write_text(config_lib.to_json(Config()))
+    before = (mine / "results.csv").read_bytes()
+    with pytest.raises(UserError, match=f"mine is a workdir, .*--verdicts={study}/judged/verdicts.json"):
+        run(mine)
+    run(mine, verdicts=study / "judged/verdicts.json")
+    assert (mine / "results.csv").read_bytes() == before
+    assert "data_fingerprint" in (study / "judged/results.csv").read_text()

@@ -1,0 +1,102 @@
+"""Two real processes over loopback, one device each, equal one; a signal to one of them stops both at one step."""
+
+import csv
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from actlab.workdir.records import TIME_FIELDS
+
+ROOT = pathlib.Path(__file__).parents[2]
+CONFIG = """
+from actlab.config import presets
+
+def get_config(preset: str = "small"):
+    sweep = {"optimizer.learning_rate": (1e-3, 1e-2), "seed": (1, 2)}
+    values = presets.tinystories(preset, {"sweep": sweep, "train.n_steps": 100})
+    values.update_from_flattened_dict({
+        "model.n_layers": 1, "model.d_model": 16, "model.context": 32, "data.tokenizer": "bytes",
+        "data.n_stories": 200, "data.batch_size": 4, "optimizer.warmup_steps": 2, "train.eval_every": 50,
+        "train.checkpoint_every": 50, "train.eval_tokens": 2000,
+    })
+    return values
+"""
+
+
+def start(folder, workdir, *devices, environment=None):
+    line = [sys.executable, "-m", "actlab.main", "--config=sweep.py", f"--workdir={workdir}", *devices]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
+    return subprocess.Popen(
+        line, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def start_two(folder, workdir, *devices):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    where = {"JAX_COORDINATOR_ADDRESS": f"localhost:{port}", "JAX_NUM_PROCESSES": "2"}
+    return [start(folder, workdir, *devices, environment={**where, "JAX_PROCESS_ID": str(i)}) for i in range(2)]
+
+
+def finish(processes):
+    try:
+        outs = [process.communicate(timeout=240)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    return [process.returncode for process in processes], outs
+
+
+def results(workdir):
+    rows = csv.DictReader((workdir / "results.csv").read_text().splitlines())
+    return {row["run"]: (row["status"], float(row["final_loss"])) for row in rows}
+
+
+def metrics(workdir):
+    rows = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key not in TIME_FIELDS} for row in rows]
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("one")
+    (folder / "sweep.py").write_text(CONFIG)
+    codes, outs = finish([start(folder, "one")])
+    assert codes == [0], outs
+    return folder
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("devices", [[], ["--config.devices.lane=1"]], ids=["lanes", "batch"])
+def test_two_processes_equal_one(one, tmp_path, devices):
+    codes, outs = finish(start_two(one, tmp_path / "two", *devices))
+    assert codes == [0, 0], outs
+    assert outs[1].count("validation loss") == 0, "only the first process prints"
+    for name, (status, loss) in results(one / "one").items():
+        assert results(tmp_path / "two")[name] == (status, pytest.approx(loss, rel=1e-4))
+    assert len(metrics(tmp_path / "two")) == len(metrics(one / "one"))
+
+
+@pytest.mark.devices
+def test_a_signal_to_one_stops_both_and_they_go_on_together(one, tmp_path):
+    long = ["--config.train.n_steps=3000", "--config.train.eval_every=500", "--config.train.checkpoint_every=500"]
+    codes, outs = finish(start_two(one, tmp_path / "whole", *long))
+    assert codes == [0, 0], outs
+    processes = start_two(one, tmp_path / "two", *long)
+    written = tmp_path / "two" / "metrics.jsonl"
+    while processes[0].poll() is None and not (written.exists() and '"step": 100' in written.read_text()):
+        time.sleep(0.01)
+    processes[1].send_signal(signal.SIGTERM)
+    codes, outs = finish(processes)
+    assert codes == [143, 143], outs
+    codes, outs = finish(start_two(one, tmp_path / "two", *long))
+    assert codes == [0, 0], outs
+    assert metrics(tmp_path / "two") == metrics(tmp_path / "whole")

@@ -1,0 +1,90 @@
+"""The command that compares: what it prints and writes, and what it refuses."""
+
+import json
+
+import commands
+import pytest
+
+from actlab.cli import verdict
+
+
+def run(*words):
+    return commands.run(verdict.main, *words)
+
+
+@pytest.fixture
+def study(tables, tmp_path):
+    """The results of three activations, three rates and five seeds; gelu is planted best."""
+    levels = {"gelu": 0.0, "relu": 0.05, "tanh": 0.2}
+    rows = [
+        tables.row(name, rate, seed, 1.5 + level + seed / 100 + (seed * rate * 1e4 % 7) / 1000 + abs(rate - 3e-3) * 9)
+        for name, level in levels.items()
+        for rate in (1e-3, 3e-3, 1e-2)
+        for seed in range(5)
+    ]
+    return tables.write(tmp_path / "study" / "results.csv", rows).parent
+
+
+def test_the_command_prints_a_verdict_and_writes_it_beside_the_results(study):
+    out = run(study, "--question=gelu<relu")
+    (sentence,) = [line for line in out.splitlines() if line.startswith("verdict ")]
+    assert "supported: the loss of gelu is lower than that of relu, at this scale" in sentence
+    content = json.loads((study / "verdicts.json").read_text())
+    assert content["comparisons"][0]["verdicts"] == [sentence.removeprefix("verdict").strip()]
+    before = (study / "verdicts.json").read_bytes()
+    run(study, "--question=gelu<relu")
+    assert (study / "verdicts.json").read_bytes() == before
+
+
+def test_a_folder_without_a_table_is_refused(refused, tmp_path):
+    assert f"{tmp_path} holds no results.csv" in refused(verdict.main, tmp_path)
+
+
+def test_without_a_question_all_pairs_are_compared(study):
+    out = run(study / "results.csv")
+    assert "gelu < relu" in out and "gelu < tanh" in out and "relu < tanh" in out
+    assert "supported: gelu has the lowest loss" in out and "LR sensitivity" in out
+    assert (study / "verdicts.json").is_file()
+
+
+def test_a_question_may_be_repeated_and_a_baseline_named(study):
+    out = run(study, "--question=gelu<relu", "--question=tanh<relu", "--baseline=relu")
+    assert "supported: the loss of gelu" in out and "refuted: the loss of tanh" in out
+    assert "gelu < tanh" not in out and "Dunnett     gelu p " in out
+
+
+def test_the_margin_is_that_of_equivalence(study, tables, tmp_path):
+    rows = [
+        tables.row(name, 1e-3, seed, 1.0 + seed * (name == "relu") / 1000 - 0.002 * (name == "relu"))
+        for name in ("relu", "gelu")
+        for seed in range(5)
+    ]
+    path = tables.write(tmp_path / "near" / "results.csv", rows)
+    assert "equivalent: " in run(path)
+    assert "undecided: " in run(path, "--margin=1e-4")
+
+
+def test_several_tables_are_one_and_need_a_place(study, tables, tmp_path, refused):
+    rows = [tables.row("silu", rate, seed, 1.4 + seed / 90) for rate in (1e-3, 3e-3, 1e-2) for seed in range(5)]
+    other = tables.write(tmp_path / "other" / "results.csv", rows).parent
+    assert "--verdicts is missing: 2 tables" in refused(verdict.main, study, other)
+    out = run(study, other, f"--verdicts={tmp_path / 'both.json'}")
+    assert "silu < gelu" in out and str(tmp_path / "both.json") in out
+    assert not (study / "verdicts.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("--question=gelu", "--question='gelu'"),
+        ("--question=glue<relu", "did you mean 'gelu'"),
+        ("--baseline=elu", "--baseline=elu"),
+        ("--margin=0", "margin=0"),
+    ],
+)
+def test_bad_flags_are_refused(study, refused, word, told):
+    assert told in refused(verdict.main, study, word)
+
+
+def test_no_table_is_no_comparison(refused):
+    assert "no table is given" in refused(verdict.main)

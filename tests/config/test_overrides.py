@@ -1,0 +1,188 @@
+"""The flag --config: a config file, or values from a config.json with which nothing is run; and its overrides."""
+
+import pathlib
+
+import pytest
+
+from actlab import config as config_lib
+from actlab.config import Config, overrides, replace, to_json
+from actlab.errors import UserError
+
+ROOT = pathlib.Path(__file__).parents[2]
+GELU = str(ROOT / "configs/tinystories_gelu.py")
+SWEEP = replace(Config(), sweep={"seed": (1, 2), "optimizer.warmup_steps, train.n_steps": ((0, 100), (10, 200))})
+
+
+def read(*words):
+    source, changes, _ = overrides.split(words)
+    return overrides.read(source, changes)
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A function that writes a config and gives its --config."""
+
+    def written(config=None, after=""):
+        (tmp_path / "config.json").write_text(to_json(config or Config()))
+        return f"--config={tmp_path}/config.json{after}"
+
+    return written
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A function that writes a config file with these lines in get_config and gives its --config."""
+
+    def file(*lines, parameters=""):
+        head = f"from actlab import config\n\ndef get_config({parameters}):"
+        (tmp_path / "mine.py").write_text("\n    ".join([head, *lines]))
+        return f"--config={tmp_path}/mine.py"
+
+    return file
+
+
+def test_words_of_other_flags_are_left_alone():
+    words = ["main", "--config", "a.py:small", "-config.seed", "3", "--noconfig.model.tie_embeddings", "--workdir=w"]
+    more = ["--config.model.use_bias", "left", "--configs=b", "config.seed=4", "--", "--config.seed=5"]
+    source, changes, others = overrides.split([*words, *more])
+    assert source == "a.py:small"
+    assert changes == [("seed", "3"), ("model.tie_embeddings", "false"), ("model.use_bias", None)]
+    assert others == ["main", "--workdir=w", "left", "--configs=b", "config.seed=4", "--", "--config.seed=5"]
+
+
+@pytest.mark.parametrize("config", [Config(), SWEEP, replace(Config(), **{"model.d_ff": 512, "devices.max_lanes": 4})])
+def test_a_config_is_read_back_from_its_json(written, config):
+    assert read(written(config)).config == config
+
+
+def test_overrides_come_on_top_in_any_order(written):
+    words = {
+        "optimizer.warmup_steps": ("1e1", 10),
+        "seed": ("0x10", 16),
+        "optimizer.learning_rate": ("3e-4", 3e-4),
+        "optimizer.b1": ("0", 0.0),
+        "model.d_ff": ("None", None),
+        "model.vocab_size": ("512", 512),
+        "train.dtype": ("bfloat16", "bfloat16"),
+        "finetune.swap.from": ("gelu", "gelu"),
+        "data.dir": ("a=b c", "a=b c"),
+    }
+    first, *rest = [f"--config.{path}={text}" for path, (text, _) in words.items()]
+    request = read(first, written(replace(SWEEP, **{"model.d_ff": 64})), *rest, "--config.seed=3", first)
+    assert request.config == replace(SWEEP, **{path: value for path, (_, value) in words.items()} | {"seed": 3})
+    assert request.overridden == set(words)
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [("--config.model.use_bias", True), ("--config.model.use_bias=T", True), ("--config.model.use_bias=1", True)]
+    + [("--noconfig.model.use_bias", False), ("--config.model.use_bias=False", False)],
+)
+def test_booleans_have_two_spellings(written, word, value):
+    config = replace(Config(), **{"model.use_bias": not value})
+    assert read(written(config), word).config.model.use_bias is value
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["--config.seed=1.5"], "config.seed=1.5"),
+        (["--config.seed=inf"], "config.seed=inf"),
+        (["--config.seed=-1"], "config.seed=-1"),
+        (["--config.seed"], "config.seed"),
+        (["--config.optimizer.learning_rate=fast"], "config.optimizer.learning_rate=fast"),
+        (["--config.optimizer.learning_rate=nan"], "config.optimizer.learning_rate=nan"),
+        (["--config.optimizer.learning_rate=None"], "config.optimizer.learning_rate=None"),
+        (["--config.model.d_ff=wide"], "config.model.d_ff=wide"),
+        (["--config.model.use_bias=maybe"], "config.model.use_bias=maybe"),
+        (["--config.train.dtype=float16"], "'bfloat16'"),
+        (["--config.sweep=3"], "config.sweep"),
+        (["--config.model.width=3"], "config.model.width"),
+        (["--config.model.width"], "config.model.width"),
+        (["--config.modle.d_model=3"], "'model.d_model'"),
+        (["--config.model=relu"], "config.model.kind"),
+        (["--noconfig.seed"], "--noconfig.seed"),
+        (["--noconfig.model.use_bias=3"], "--noconfig.model.use_bias=3"),
+        (["--config.optimizer.warmup_steps=9999"], "config.optimizer.warmup_steps=9999"),
+    ],
+)
+def test_an_override_of_no_use_is_refused_by_field(written, words, names):
+    with pytest.raises(UserError) as refused:
+        read(written(), *words)
+    assert names in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_misspelt_override_is_refused_before_the_file_is_run(file):
+    with pytest.raises(UserError, match="config.sede: did you mean 'seed'"):
+        read(file("1 / 0"), "--config.sede=1")
+
+
+@pytest.mark.parametrize("words", [[], ["--config"], ["--config="], ["--config=nowhere.py:small"], ["--config=."]])
+def test_a_config_that_is_not_there_is_named(words):
+    with pytest.raises(UserError, match="--config"):
+        read(*words)
+
+
+def test_a_json_is_not_run(tmp_path):
+    (tmp_path / "config.json").write_text("import os; os._exit(9)")
+    with pytest.raises(UserError, match="JSON"):
+        read(f"--config={tmp_path}/config.json")
+
+
+@pytest.mark.parametrize(
+    ("source", "label", "code"),
+    [
+        ("configs/x.py", "x", "configs/x.py"),
+        ("configs/x.py:small", "x", "configs/x.py:small"),
+        ("runs/x.json", "x", ""),
+        ("runs/x.json:configs/y.py:small.json", "x", "configs/y.py:small.json"),
+    ],
+)
+def test_the_label_is_the_name_of_the_file_and_code_what_is_run(source, label, code):
+    request = overrides.Request(Config(), source, frozenset())
+    assert (request.label, request.code) == (label, code)
+
+
+def test_code_is_run_with_its_preset_and_a_json_gives_the_values(file, written, monkeypatch):
+    seen = []
+    monkeypatch.setattr(config_lib, "seen", seen, raising=False)
+    source = file("config.seen.append(preset)", "return config.default()", parameters="preset=None").partition("=")[2]
+    words = (f"--config={source}", f"--config={source}:a:b", f"--config={source}:", written(SWEEP, f":{source}:c"))
+    assert [read(word).config for word in words] == [Config()] * 3 + [SWEEP]
+    assert seen == [None, "a:b", "", "c"]
+    with pytest.raises(UserError, match="nowhere.py"):
+        read(written(SWEEP, ":nowhere.py"))
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ('values.model.activatoin = "relu"', "config.model.activatoin: did you mean 'activation'"),
+        ('values.update_from_flattened_dict({"train.n_step": 3})', "config.train.n_step: did you mean"),
+        ("values.finetune.swap.blokcs = 2", "config.finetune.swap.blokcs: did you mean 'blocks'"),
+        ("values.sede = 3", "config.sede: did you mean 'seed'"),
+        ("values.modle.d_model = 3", "line 5, .*modle"),
+        ('values.model.d_model = "wide"', "config.model.d_model='wide'"),
+        ("values.model = 3", "config.model=3"),
+        ("1 / 0", "mine.py.* line 5, .*ZeroDivisionError: division by zero"),
+        ("return 3", "mine.py: get_config"),
+        ("}", "SyntaxError"),
+    ],
+)
+def test_what_a_config_file_does_wrong_is_one_sentence(file, line, names):
+    with pytest.raises(UserError, match=names) as refused:
+        read(file("values = config.default()", line, "return values"))
+    assert "\n" not in str(refused.value)
+
+
+def test_an_unknown_preset_is_told_in_the_words_of_the_file(written):
+    for words in (f"--config={GELU}:smal", written(after=f":{GELU}:smal")):
+        with pytest.raises(UserError, match="'smal': did you mean 'small'"):
+            read(words)
+
+
+def test_an_override_that_a_sweep_would_undo_is_refused(written):
+    overrides.require_effect(read(written(SWEEP), "--config.model.d_ff=64"))
+    for path in ("seed", "train.n_steps"):
+        with pytest.raises(UserError, match=f"config.{path} "):
+            overrides.require_effect(read(written(SWEEP), f"--config.{path}=300"))

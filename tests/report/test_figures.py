@@ -1,0 +1,122 @@
+"""Figures as files: one of each kind and condition, the same bytes twice, in the colours of the activations."""
+
+import xml.etree.ElementTree as ElementTree
+
+from actlab import activations
+from actlab.report import charts, explorer, ranking, report, verdicts
+from actlab.report.page import Figure, Rows
+from actlab.report.page.render import export, figures
+from actlab.report.study import read
+
+KINDS = (
+    "activation_moments cost curvature gradient_norms layers_dead_fraction layers_feed_forward_grad_norm "
+    "layers_negative_fraction loss_by_learning_rate ranking survival_of_units training_curves validation_curves"
+).split()
+CHANNEL = {"field": "activation", "legend": None}
+RATES = {"model.activation": ("relu", "gelu"), "optimizer.learning_rate": (3e-3, 1e-2, 1e-3), "seed": (1, 2)}
+
+
+def texts(path):
+    """The texts of an SVG."""
+    return {"".join(node.itertext()) for node in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")}
+
+
+def rates(study):
+    """The figure of loss against learning rate."""
+    (found,) = figures([ranking.rates(study, verdicts.Compared(()))])
+    return found
+
+
+def test_each_figure_is_written_in_both_forms(six, tmp_path):
+    study = read([six])
+    paths = report.draw(study, report.sections(study, n_samples=0), tmp_path)
+    assert sorted(path.name for path in paths) == sorted(f"{kind}.{form}" for kind in KINDS for form in ("png", "svg"))
+    by_rate = tmp_path / "loss_by_learning_rate.svg"
+    svg = by_rate.read_text()
+    assert all(charts.style(name).colour in svg for name in study.activations)
+    assert 'opacity="0.18"' in svg and "var(" not in svg
+    assert {"learning rate", "relu", "gelu", "0.001"} <= texts(by_rate)
+    assert "learning rate 0.001" in texts(tmp_path / "validation_curves.svg")
+    assert (tmp_path / "ranking.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_condition_has_files_of_its_own_and_the_same_bytes_twice(workdirs, tmp_path):
+    whole = workdirs.write(tmp_path / "w", workdirs.config_of({"optimizer.warmup_steps": (0, 20), **RATES}, 40))
+    study = read([workdirs.copied(whole, tmp_path / "s", "results.csv")])
+    shown = [one for one in report.sections(study, n_samples=0) if one.name in ("rates", "cost")]
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        report.draw(study, shown, tmp_path / name)
+    names = sorted(path.name for path in (tmp_path / "a").glob("*.svg"))
+    kinds = ("loss_by_learning_rate", "sensitivity")
+    assert names == ["cost.svg", *(f"{kind}-{number}.svg" for kind in kinds for number in (1, 2))]
+    first, second = ([(tmp_path / place / name).read_bytes() for name in names] for place in "ab")
+    assert first == second and first[1] != first[2]
+    assert "warmup_steps=20" in texts(tmp_path / "a/loss_by_learning_rate-2.svg")
+
+
+def test_what_only_the_page_uses_is_left_out(tmp_path):
+    spec = {
+        "data": {"name": "d"},
+        "width": "container",
+        "layer": [
+            {"mark": {"type": "point", "opacity": 0}, "encoding": {"x": {"field": "x"}}},
+            {
+                "mark": "rule",
+                "encoding": {"y": {"field": "activation"}, "color": {"field": "activation", "legend": None}},
+            },
+            {
+                "transform": [{"filter": "datum.x < top"}],
+                "mark": {"type": "text"},
+                "encoding": {"text": {"field": "x"}, "color": CHANNEL},
+            },
+        ],
+        "params": [{"name": "top", "value": 9}],
+    }
+    rows = Rows(("x", "activation"), [(x, "gelu") for x in range(12)])
+    one = Figure("f", spec, {"d": rows}, "alt")
+    paths = export(one, tmp_path, "g", "a title", top=3)
+    assert [path.name for path in paths] == ["g.svg", "g.png"]
+    found = texts(paths[0])
+    assert {"a title", "gelu", "0", "2"} <= found and "3" not in found
+    assert "top" not in str(one.spec["layer"][0]) and one.spec["width"] == "container"  # the page's spec is untouched
+
+
+def test_a_learning_rate_of_0_has_a_place_left_of_the_others(workdirs, tmp_path):
+    for all_rates in ((0.0,), (0.0, 1e-3, 1e-2)):
+        axes = RATES | {"optimizer.learning_rate": all_rates}
+        study = read([workdirs.write(tmp_path / f"{len(all_rates)}", workdirs.config_of(axes, 40))])
+        export(rates(study), tmp_path)
+        assert "0" in texts(tmp_path / "rates-figure.svg")
+        scale = ranking._across(study.rates).to_dict()
+        assert scale["type"] == "symlog" and scale["domain"][0] == 0 < scale["constant"] < scale["domain"][1]
+
+
+def test_a_dozen_activations_have_a_legend_and_no_intervals_and_many_panels_open_at_the_best_rate(workdirs, tmp_path):
+    names = activations.names()[:16]
+    axes = {"model.activation": names, "optimizer.learning_rate": (1e-4, 1e-3, 3e-3, 1e-2), "seed": (1, 2)}
+    folder = workdirs.write(tmp_path / "w", workdirs.config_of(axes, 40))
+    study = read([workdirs.copied(folder, tmp_path / "s", "results.csv")])
+    assert charts.Filters(study, rates=True).params["rates"] == ["0.001"]
+    export(rates(study), tmp_path)
+    assert set(names) <= texts(tmp_path / "rates-figure.svg")
+    assert 'opacity="0.18"' not in (tmp_path / "rates-figure.svg").read_text()
+
+
+def test_every_activation_has_a_family_and_curves_in_its_figure(tmp_path):
+    members = [name for family in explorer.FAMILIES.values() for name in family]
+    assert len(set(members)) == len(members) and set(members) <= set(activations.names())
+    paths = explorer.plot(("gelu", "celu", "polynorm", "selu"), tmp_path)
+    assert [path.name for path in paths[::2]] == ["gelu_like.svg", "exponential_units.svg", "others.svg"]
+    assert {"celu", "selu"} <= texts(paths[2]) and "gelu" not in texts(paths[2])
+    assert charts.style("celu").colour in paths[2].read_text()
+
+
+def test_styles_are_distinct_and_every_name_has_one():
+    assert set(charts.STYLES) == set(activations.names())
+    assert len(set(charts.STYLES.values())) == len(charts.STYLES)
+    for members in explorer.FAMILIES.values():
+        assert len({charts.style(name).colour for name in members}) >= len(members) - 1
+    assert charts.style("celu(alpha=0.5)") == charts.style("celu") == charts.STYLES["celu"]
+    assert charts.style("swish_1") == charts.STYLES["silu"]
+    assert charts.style("not_registered_here").colour in charts.PALETTE

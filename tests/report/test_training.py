@@ -1,0 +1,71 @@
+"""Training curves: means over spans, bands over seeds, spikes and divergences."""
+
+import numpy as np
+import pytest
+
+from actlab.report import training
+from actlab.report.study import read
+
+
+@pytest.fixture(scope="module")
+def found(study):
+    return read([study])
+
+
+def test_a_point_is_the_mean_since_the_previous_point(found, six):
+    steps_N, curves = training.training(found)
+    run, loss_N = curves[0]
+    assert len(steps_N) <= 200 and steps_N[-1] == 2000
+    first, second = int(steps_N[0]), int(steps_N[1])
+    assert loss_N[0] == pytest.approx(run.steps.loss_S[:first].mean(), rel=1e-6)
+    assert loss_N[1] == pytest.approx(run.steps.loss_S[first:second].mean(), rel=1e-6)
+    # Every step counts once.
+    sizes_N = np.diff(np.concatenate([[0], steps_N]))
+    assert (loss_N * sizes_N).sum() == pytest.approx(run.steps.loss_S.sum(), rel=1e-6)
+    assert 200 < len(training.training(read([six]))[0]) <= 600
+
+
+def test_a_run_that_ended_has_no_points_after(found):
+    steps_N, curves = training.training(found)
+    ended = next(one for one in curves if one.run.status == "diverged")
+    assert np.isnan(ended.loss_N[steps_N > 600]).all() and np.isfinite(ended.loss_N[steps_N < 400]).all()
+
+
+def test_a_band_spans_its_seeds(found):
+    _, curves = training.validation(found)
+    bands = training.bands(curves)
+    assert len(bands) == 20
+    band = bands[2]
+    mine = [one.loss_N for one in curves if (one.run.condition, one.run.activation, one.run.learning_rate) == band.cell]
+    assert len(mine) == 6
+    np.testing.assert_allclose(band.low_N, np.min(mine, axis=0))
+    np.testing.assert_allclose(band.mean_N, np.mean(mine, axis=0))
+    np.testing.assert_allclose(band.high_N, np.max(mine, axis=0))
+
+
+def test_spikes_and_divergences_are_marked_where_they_are(found):
+    marks, n_spikes = training.marks(found)
+    ends = [mark for mark in marks if mark.kind == "diverged"]
+    spikes = [mark for mark in marks if mark.kind == "spike"]
+    assert len(ends) == 6 and {mark.step for mark in ends} == {500}
+    assert 0 < len(spikes) <= 1000 and len(spikes) <= n_spikes
+    mine = [mark.step for mark in spikes if mark.run is found.runs[0]]
+    assert set(mine) <= set(range(1071, 2001, 97))
+    assert n_spikes == sum(int(run.row["spikes"]) for run in found.runs)
+
+
+def test_without_traces_curves_come_from_the_logged_rows(workdirs, six, tmp_path):
+    study = read([workdirs.copied(six, tmp_path / "w", "config.json", "results.csv", "metrics.jsonl")])
+    _, curves = training.training(study)
+    logged = [row["loss"] for row in study.runs[0].metrics if row["split"] == "train"]
+    drawn = curves[0].loss_N
+    np.testing.assert_allclose(drawn[np.isfinite(drawn)], logged)
+    assert training.marks(study) == ([], 0)
+
+
+def test_a_cell_with_one_evaluation_has_no_line(found):
+    steps_N, curves = training.validation(found)
+    first = lambda curve: curve._replace(loss_N=np.where(steps_N > steps_N[0], np.nan, curve.loss_N))  # noqa: E731
+    begun = [first(curve) if curve.run.learning_rate == 3e-3 else curve for curve in curves]
+    drawn = {row[0] for row in training._rows(found, steps_N, begun, "v") if row[1] == "band"}
+    assert len(drawn) == 16  # of 20 cells, four at that rate

@@ -1,0 +1,218 @@
+"""Launches with processes of this machine: the results of one machine, whatever happens to a job."""
+
+import io
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import event_files
+import pytest
+from rich.console import Console
+
+from actlab.config import Config, replace, sweep, to_json
+from actlab.errors import UserError
+from actlab.sweeps import launching, session, trained
+from actlab.sweeps.launching import jobs
+from actlab.sweeps.launching.jobs import Job
+from actlab.sweeps.launching.launch import Board
+from actlab.training import program_spec
+from actlab.workdir.records import Workdir
+
+
+def launch(config, workdir, executor):
+    return launching.run(config, "sweep.json", "sweep", workdir, executor, ["test"])
+
+
+class Disturbed(launching.Local):
+    """Sends each job one signal in the middle of its first process."""
+
+    poll_seconds = 0.01
+
+    def __init__(self, signals):
+        super().__init__()
+        self._signals = dict(signals)
+
+    def active(self):
+        """As Local, after the signals that are due."""
+        for number, (job, process) in self._running.items():
+            if number in self._signals and job.step() > 500:  # 250 is sealed by then
+                process.send_signal(self._signals.pop(number))
+        return super().active()
+
+
+@pytest.fixture(scope="module")
+def disturbed(long_sweep, tmp_path_factory, here_in_jobs):
+    """A launch one of whose jobs was killed, the other preempted: workdir, exit code and what was printed."""
+    workdir = tmp_path_factory.mktemp("disturbed") / "w"
+    with pytest.MonkeyPatch.context() as patch:
+        printed = {"stdout": io.StringIO(), "stderr": io.StringIO()}
+        for name, stream in printed.items():
+            patch.setattr(sys, name, stream)
+        code = launch(long_sweep, workdir, Disturbed({0: signal.SIGKILL, 1: signal.SIGTERM}))
+    return workdir, code, printed["stdout"].getvalue(), printed["stderr"].getvalue()
+
+
+def _event_files_are_gathered_too(workdir):
+    rows = Workdir(workdir).metrics()
+    folders = {folder.name: folder for folder in (workdir / "tensorboard").iterdir()}
+    assert folders.keys() == {row["run"] for row in rows} and len(folders) == 4
+    for name, folder in folders.items():
+        assert event_files.found(folder) == event_files.expected(rows, name)
+
+
+def restored(workdir, job):
+    sessions = json.loads((workdir / "jobs" / str(job) / "manifest.json").read_text())["sessions"]
+    return [row["step"] for session in sessions for row in session["restored"]]
+
+
+def test_whatever_happens_to_jobs_the_results_are_those_of_one_machine(
+    disturbed, long_sweep, direct, outcome, tmp_path, capsys
+):
+    # One test, because its parts build on each other.
+    _a_preempted_job_comes_back_by_itself_and_a_killed_one_is_reported(disturbed)
+    _called_again_it_runs_what_failed(disturbed, long_sweep, direct, outcome, tmp_path)
+    _event_files_are_gathered_too(disturbed[0])
+    _what_is_done_is_not_run_again_by_either_command(disturbed, long_sweep, capsys)
+
+
+def _a_preempted_job_comes_back_by_itself_and_a_killed_one_is_reported(disturbed):
+    workdir, code, out, error = disturbed
+    assert code == 1
+    *_, failed, last = error.splitlines()
+    assert failed.startswith(f"failed      job 0 (relu): {workdir}/jobs/0.log ends with: ")
+    assert last == "actlab: 1 of 2 jobs failed; the same command runs them again."
+    assert "job 1 (tanh)  finished, step 1500/1500" in out and "job 0 (relu)  failed" in out
+    first, second = restored(workdir, 1)
+    assert first == 0 and 500 <= second < 1500
+    assert "stopped; the same command resumes" in (workdir / "jobs" / "1.log").read_text()
+    # What is done is there already.
+    assert {row["activation"] for row in Workdir(workdir).results()} == {"tanh"}
+    assert not (workdir / "manifest.json").exists()
+
+
+def _called_again_it_runs_what_failed(disturbed, long_sweep, direct, outcome, tmp_path):
+    workdir, *_ = disturbed
+    assert launch(long_sweep, workdir, launching.Local()) == 0
+    assert outcome(workdir) == direct
+    assert len(restored(workdir, 0)) == 2 and restored(workdir, 0)[1] >= 250
+    assert len(restored(workdir, 1)) == 2  # not run again
+    manifest = json.loads((workdir / "manifest.json").read_text())
+    assert list(manifest["parts"]) == ["0-0", "1-0"] and [row["job"] for row in manifest["sessions"]] == [0, 0, 1, 1]
+    moved = workdir.rename(tmp_path / "moved")
+    assert trained.load(moved, "tanh-lr0.001-seed2").step == 1500
+    moved.rename(workdir)
+
+
+def _what_is_done_is_not_run_again_by_either_command(disturbed, long_sweep, capsys):
+    workdir, *_ = disturbed
+    capsys.readouterr()
+    before = {path: path.stat().st_mtime_ns for path in workdir.rglob("*") if path.is_file()}
+    assert launch(long_sweep, workdir, launching.Local()) == 0
+    assert session.run(long_sweep, "sweep", workdir, ["test"]) == 0
+    assert capsys.readouterr().out.count("4: was done before; nothing to do") == 2
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_told_to_stop_it_stops_its_jobs_and_waits_until_they_have_saved(long_sweep, tmp_path):
+    config = replace(long_sweep, **{"train.n_steps": 10**6})
+    (tmp_path / "sweep.json").write_text(to_json(config))
+    line = [sys.executable, "-m", "actlab", "launch", "--config=sweep.json", "--executor=local", "--workdir=w"]
+    process = subprocess.Popen(line, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    names = tuple(run.name for run in sweep.expand(config) if run.config.model.activation == "relu")
+    job = Job(0, "relu", names, config, tmp_path / "w" / "jobs", "")
+    while process.poll() is None and job.step() < 500:
+        time.sleep(0.02)
+    process.terminate()
+    out, error = process.communicate(timeout=120)
+    assert (process.returncode, error) == (143, "")
+    assert out.endswith("stopped after saving; the same command resumes\n")
+    assert "job 1 (tanh)  waiting" in out  # one at a time
+    assert not job.workdir.is_in_use() and not (tmp_path / "w" / "jobs" / "1.log").exists()
+    assert job.last_words() == "stopped; the same command resumes from there"
+    saved = [int(path.name) for path in (job.workdir.path / "checkpoints" / "0").iterdir() if path.name.isdigit()]
+    assert max(saved) >= job.step() >= 500
+
+
+def test_a_job_that_outlived_its_launch_is_waited_for_and_begun_again_if_it_did_not_finish(tmp_path, monkeypatch):
+    monkeypatch.setattr(Job, "command", lambda self: [sys.executable, "-c", "print('begun')"])
+    jobs = [Job(number, "relu", ("x",), Config(), tmp_path, "") for number in (0, 1)]
+    outlived = jobs[0].workdir
+    outlived.open(Config())
+    executor = launching.Local()
+    executor.start(jobs)
+    assert executor.active() == {0: "running", 1: "waiting"}
+    assert not jobs[0].log.exists() and not jobs[1].log.exists()
+    outlived.close()
+    while executor.active():
+        time.sleep(0.02)
+    assert (jobs[0].last_words(), jobs[1].last_words()) == ("begun", "begun")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words"),
+    [
+        (lambda workdir, config: Workdir(workdir).open(replace(config, seed=5)), "seed is 5 there and 1337 here"),
+        (lambda workdir, config: (workdir / "manifest.json").write_text('{"data": {}}'), "begun by actlab.main"),
+    ],
+)
+def test_a_workdir_of_something_else_is_refused(long_sweep, tmp_path, prepare, words):
+    prepare(tmp_path, replace(long_sweep, sweep=()))
+    with pytest.raises(UserError, match=words):
+        launch(replace(long_sweep, sweep=()), tmp_path, launching.Local())
+
+
+def test_a_workdir_is_launched_by_one_command_at_a_time(small_sweep, tmp_path):
+    holder = Workdir(tmp_path)
+    holder.open(replace(small_sweep, **{"model.d_ff": 32, "model.vocab_size": 320}))
+    with pytest.raises(UserError, match="in use by another process"):
+        launch(small_sweep, tmp_path, launching.Local())
+    holder.close()
+
+
+def test_jobs_of_other_data_are_refused(long_sweep, tmp_path):
+    folder = tmp_path / "jobs" / "1"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text('{"data": {"fingerprint": "0123456789abcdef"}}')
+    with pytest.raises(UserError, match="fingerprint 0123456789ab"):
+        launch(long_sweep, tmp_path, launching.Local())
+
+
+def test_jobs_of_another_activation_are_refused(long_sweep, tmp_path):
+    folder = tmp_path / "jobs" / "1"
+    folder.mkdir(parents=True)
+    tokens = program_spec.open_data([long_sweep])
+    known = {"data": {"fingerprint": tokens.fingerprint}, "activations": {"relu": {"fn": [7.0] * 27}}}
+    (folder / "manifest.json").write_text(json.dumps(known))
+    with pytest.raises(UserError, match="jobs/1 was begun with another 'relu', whose fn at -20 was 7.0 and now is 0.0"):
+        launch(long_sweep, tmp_path, launching.Local())
+
+
+def test_jobs_that_were_trained_with_two_functions_of_a_name_are_not_gathered(tmp_path):
+    one, other = ({"activations": {name: {"fn": [value] * 27}}} for name, value in (("bent", 1.0), ("relu", 0.0)))
+    assert jobs._computed(tmp_path, [one, {}, other, one]) == one["activations"] | other["activations"]
+    with pytest.raises(UserError, match="'bent'"):
+        jobs._computed(tmp_path, [one, {"activations": {"bent": {"fn": [2.0] * 27}}}])
+
+
+def test_a_line_is_printed_where_the_state_changes_and_every_tenth(capsys):
+    job = Job(2, "relu", ("a", "b"), replace(Config(), **{"train.n_steps": 200}), pathlib.Path(), "")
+    with Board(Console(), [job]) as board:
+        for words, step in [("waiting", 0), ("waiting", 0), ("running", 0), ("running", 19), ("running", 20)]:
+            board.show(job, words, step)
+    assert capsys.readouterr().out.splitlines() == [
+        "job 2 (relu)  waiting, step 0/200",
+        "job 2 (relu)  running, step 0/200",
+        "job 2 (relu)  running, step 20/200",
+    ]
+
+
+def test_on_a_terminal_running_jobs_have_a_bar_and_all_have_one():
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
+    job = Job(2, "relu", ("a", "b"), replace(Config(), **{"train.n_steps": 200}), pathlib.Path(), "")
+    with Board(terminal, [job]) as board:
+        board.show(job, "running", 50)
+    shown = terminal.file.getvalue()
+    assert "100/400" in shown and "50/200" in shown

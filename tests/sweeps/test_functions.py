@@ -1,0 +1,117 @@
+"""A workdir never goes on with another function than the one it was begun with."""
+
+import json
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from actlab import activations
+from actlab.config import replace
+from actlab.errors import UserError
+from actlab.sweeps import session, trained
+from actlab.workdir.records import Workdir
+
+
+def run(config, workdir):
+    return session.run(config, "test", workdir, ["test"])
+
+
+@pytest.fixture
+def bent(monkeypatch):
+    """Registers x + slope |x| under one name, as a file does that is edited between two commands."""
+
+    def register(slope, **changes):
+        fn = activations.elementwise(lambda x: x + slope * jnp.abs(x))
+        monkeypatch.setitem(
+            activations.catalogue._records, "bent", activations.Activation("bent", fn, "x + a |x|", "ours", **changes)
+        )
+        activations.get.cache_clear()
+
+    yield register
+    activations.get.cache_clear()
+
+
+@pytest.fixture
+def config(small_sweep):
+    return replace(small_sweep, sweep=(), **{"model.activation": "bent"})
+
+
+def test_what_is_noted_is_what_the_model_computes(config, bent, tmp_path):
+    bent(0.5)
+    fine = replace(
+        config, **{"finetune.from_checkpoint": "w", "finetune.swap.from": "bent", "finetune.swap.to": "geglu"}
+    )
+    noted = trained.function_values([config, replace(fine, **{"finetune.swap.blocks": 1})])
+    assert noted["bent"]["fn"] == pytest.approx([1.5 * x if x > 0 else 0.5 * x for x in trained.INPUTS])
+    assert noted["bent"]["slope"][:5] == [0.5] * 5 and noted["bent"].keys() == {"fn", "slope"}
+    assert noted["geglu"]["value_fn"] == pytest.approx(trained.INPUTS.tolist()) and "relu" not in noted
+    assert noted["geglu"]["fn"] == pytest.approx(jax.nn.gelu(trained.INPUTS, approximate=False).tolist(), abs=1e-5)
+    drawn = trained.function_values([replace(config, **{"model.activation": "stochastic_gelu"})])
+    assert drawn["stochastic_gelu"]["draw"]
+
+
+@pytest.mark.parametrize(
+    ("slope", "changes", "words"),
+    [
+        (0.500001, {}, None),
+        (-3.0, {}, "'bent', whose fn at -20 was -10.0 and now is -80.0: restore"),
+        (0.5, {"gated": True}, "'bent', whose value_fn at -20 was None and now is -20.0"),
+        (jnp.nan, {}, "'bent', whose fn at -20 was -10.0 and now is None"),
+    ],
+)
+def test_another_function_of_the_same_name_is_refused(config, bent, tmp_path, slope, changes, words):
+    bent(0.5)
+    (tmp_path / "manifest.json").write_text(json.dumps({"activations": trained.function_values([config])}))
+    trained.require_same_functions(Workdir(tmp_path), trained.function_values([config]))
+    bent(slope, **changes)
+    if words is None:
+        trained.require_same_functions(Workdir(tmp_path), trained.function_values([config]))
+        return
+    with pytest.raises(UserError, match=words):
+        trained.require_same_functions(Workdir(tmp_path), trained.function_values([config]))
+
+
+@jax.custom_jvp
+def relu_with_another_slope(x):
+    return jax.nn.relu(x)
+
+
+relu_with_another_slope.defjvp(lambda x, dx: (jax.nn.relu(x[0]), 0.9 * dx[0]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "what"),
+    [
+        (jax.nn.relu, jax.nn.relu6, "fn"),
+        (partial(jax.nn.gelu, approximate=False), partial(jax.nn.gelu, approximate=True), "fn"),
+        (jax.nn.relu, relu_with_another_slope, "slope"),
+    ],
+)
+def test_small_edits_are_found(one, other, what):
+    noted = [trained._values(activations.Activation("mine", fn, "", "ours")) for fn in (one, other)]
+    assert trained.function_difference(noted[0], noted[0]) is None and trained.function_difference(*noted)[0] == what
+
+
+def test_a_workdir_that_notes_no_function_is_taken_as_it_is(config, bent, tmp_path):
+    bent(0.5)
+    (tmp_path / "manifest.json").write_text("{}")
+    trained.require_same_functions(Workdir(tmp_path), trained.function_values([config]))
+    (tmp_path / "manifest.json").write_text(json.dumps({"activations": {"another": {"fn": []}}}))
+    trained.require_same_functions(Workdir(tmp_path), trained.function_values([config]))
+
+
+def test_neither_training_nor_reading_goes_on_with_an_edited_function(config, bent, stopped_early, tmp_path):
+    bent(0.5)
+    with stopped_early():
+        assert run(config, tmp_path / "w") == 143
+    before = (tmp_path / "w/manifest.json").read_bytes()
+    bent(-3.0)
+    for call in (lambda: run(config, tmp_path / "w"), lambda: trained.load(tmp_path / "w")):
+        with pytest.raises(UserError, match="was begun with another 'bent'"):
+            call()
+    assert (tmp_path / "w/manifest.json").read_bytes() == before
+    bent(0.5)
+    assert run(config, tmp_path / "w") == 0
+    assert trained.load(tmp_path / "w").step == 12

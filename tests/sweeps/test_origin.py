@@ -1,0 +1,341 @@
+"""Runs that start from a checkpoint: what they take over, what is refused, and that they resume to the bit."""
+
+import csv
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from outcomes import metrics
+
+import actlab.data
+from actlab import config as config_lib
+from actlab import models
+from actlab.config import SwapConfig, replace, sweep
+from actlab.data import tokenizers
+from actlab.data.sets import story_grammar
+from actlab.errors import UserError
+from actlab.interop import huggingface
+from actlab.sweeps import origin, plan, session, trained
+from actlab.training import program_spec
+from actlab.training.losses import Examples
+
+ENCODER = {
+    "model.kind": "encoder",
+    "model.n_layers": 1,
+    "model.d_ff": 16,
+    "model.use_bias": True,
+    "model.norm_position": "post",
+    "data.name": "story_grammar",
+    "data.tokenizer": "wordpiece",
+    "data.n_stories": 64,
+    "train.eval_tokens": 2000,
+    "sweep": {},
+}
+WISH = {"finetune.task": "wish", "model.n_classes": 2}
+
+
+def run(config, workdir):
+    return session.run(config, "test", workdir, ["test"])
+
+
+def losses(workdir, step):
+    return {row["run"]: row["loss"] for row in metrics(workdir) if (row["split"], row["step"]) == ("validation", step)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def uncalibrated():
+    """Every program is one program; what a plan measures is another test's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "make", lambda specs: [plan.Plan(one, (len(one.names),), 1, 0, 0.0) for one in specs])
+        yield
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory):
+    """A data directory whose grammar has few stories."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(story_grammar, "N_VALIDATION_STORIES", 30)
+        folder = tmp_path_factory.mktemp("data")
+        actlab.data.prepare("story_grammar", folder, n_stories=64, progress=False)
+        yield str(folder)
+
+
+@pytest.fixture(scope="module")
+def config(small_sweep, stories):
+    """An encoder that is pre-trained for 12 steps, from two seeds."""
+    return replace(small_sweep, **{**ENCODER, "data.dir": stories, "sweep": {"seed": (1, 2)}})
+
+
+@pytest.fixture(scope="module")
+def pretrained(config, tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("pretrained") / "w"
+    assert run(config, workdir) == 0
+    return workdir
+
+
+@pytest.fixture(scope="module")
+def wish(config, pretrained):
+    """The classifier of each seed, from that seed's encoder."""
+    return replace(config, **WISH, **{"finetune.from_checkpoint": f"{pretrained}:gelu-lr0.001-seed{{seed}}"})
+
+
+@pytest.fixture(scope="module")
+def finetuned(wish, tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("finetuned") / "w"
+    assert run(wish, workdir) == 0
+    return workdir
+
+
+@pytest.fixture(scope="module")
+def swaps(config, pretrained):
+    """The first seed's encoder, as it was and swapped; two steps each."""
+    return replace(
+        config,
+        **{
+            "seed": 1,
+            "finetune.from_checkpoint": f"{pretrained}:gelu-lr0.001-seed1",
+            "finetune.swap.from": "gelu",
+            "finetune.swap.to": "relu",
+            "optimizer.warmup_steps": 0,
+            "train.n_steps": 2,
+            "sweep": {"finetune.swap.blocks": (0, 1)},
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def swapped(swaps, tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("swapped") / "w"
+    assert run(swaps, workdir) == 0
+    return workdir
+
+
+@pytest.mark.parametrize("batch_size", [4, 64])
+def test_rows_that_fill_the_last_batch_of_labelled_documents_have_no_token_that_counts(config, batch_size):
+    labelled = replace(config, **WISH, **{"data.batch_size": batch_size, "sweep": {}})
+    tokens = program_spec.open_data([labelled])
+    resolved = program_spec.resolve(labelled, tokens.name, tokens.tokenizer)
+    validation = program_spec.prepare(["run"], [resolved], tokens).feed.validation
+    filler = validation.weights[..., 0] == 0
+    assert (
+        filler.any() and not validation.counted[filler].any() and (validation.counted[~filler].sum(axis=-1) > 2).all()
+    )
+
+
+def test_training_goes_on_from_the_checkpoint_and_a_swap_is_seen_at_step_0(pretrained, swapped):
+    whole = losses(pretrained, 12)["gelu-lr0.001-seed1"]
+    names = [f"gelu-lr0.001-seed1-blocks{k}" for k in (0, 1)]
+    assert list(losses(swapped, 0)) == names
+    none, relu = losses(swapped, 0).values()
+    assert none == whole != relu and losses(swapped, 2)[names[0]] != none
+    notes = json.loads((swapped / "manifest.json").read_text())["sessions"][0]["notes"]
+    assert len(notes) == 2 and notes[0].endswith("seed1, step 12; drawn from the seed: nothing")
+
+
+def test_a_run_whose_blocks_are_all_swapped_is_a_model_with_the_new_activation(swapped):
+    plain, whole = (trained.load(swapped, f"gelu-lr0.001-seed1-blocks{k}") for k in (0, 1))
+    assert (plain.fields.activation, whole.fields.activation) == ("gelu", "relu")
+    tokens = jnp.arange(12).reshape(2, 6)
+    rebuilt = models.build(whole.fields).apply(whole.params, tokens)[0]
+    np.testing.assert_array_equal(rebuilt, whole.model.apply(whole.params, tokens)[0])
+    two = replace(whole.config, **{"model.n_layers": 2})
+    with pytest.raises(UserError, match="blocks=1 of 2 gave the model two activations"):
+        _ = whole._replace(config=two).fields
+
+
+def test_a_folded_swap_starts_from_another_bias(swaps, pretrained):
+    tokens = program_spec.open_data([swaps])
+
+    def start(fold):
+        config = replace(swaps, **{"finetune.swap.blocks": 1, "finetune.fold": fold, "sweep": {}})
+        _, (spec,) = session.settle(config, sweep.expand(config), tokens)
+        return origin.given(spec)[0][0]
+
+    plain, folded = start(False), start(True)
+    changed = jax.tree.map(lambda a, b: not np.array_equal(a, b), plain, folded)
+    assert changed["block_0"]["feed_forward"]["down"] == {"bias": True, "kernel": False}
+    assert sum(jax.tree.leaves(changed)) == 1
+
+
+def test_what_was_swapped_stays_so_and_must_be_said(swaps, swapped):
+    path = {"finetune.from_checkpoint": f"{swapped}:gelu-lr0.001-seed1-blocks1", "sweep": {}}
+    tokens = program_spec.open_data([swaps])
+
+    def settle(blocks):
+        config = replace(swaps, **path, **{"finetune.swap.blocks": blocks})
+        return session.settle(config, sweep.expand(config), tokens)[1][0]
+
+    (kept,), _ = origin.given(settle(1))
+    theirs = trained.load(swapped, "gelu-lr0.001-seed1-blocks1")
+    jax.tree.map(np.testing.assert_array_equal, kept, theirs.params)
+    assert theirs.model.spec.of_block(0).activation == "relu"
+    with pytest.raises(UserError, match=r"activation \(block 0\)='gelu', but .* was trained with 'relu'"):
+        settle(0)
+
+
+def test_a_classifier_has_the_encoder_and_a_head_of_its_seed(wish, pretrained, finetuned):
+    theirs = trained.load(pretrained, "gelu-lr0.001-seed2").params
+    _, (spec,) = session.settle(wish, sweep.expand(wish), program_spec.open_data([wish]))
+    (_, ours), words = origin.given(spec)
+    assert {*theirs} - {*ours} == {"head", "head_norm", "output_bias"} and "classifier, pooler" in words[1]
+    jax.tree.map(np.testing.assert_array_equal, ours, {name: theirs[name] for name in ours})
+    rows = list(csv.DictReader((finetuned / "results.csv").read_text().splitlines()))
+    assert [row["objective"] for row in rows] == ["classification"] * 2 and rows[0]["task"] == "wish"
+    last = [row for row in metrics(finetuned) if row["split"] == "validation"][-1]
+    assert float(rows[1]["accuracy"]) == last["accuracy"] and float(rows[1]["macro_f1"]) == last["macro_f1"]
+    assert 0.3 < float(rows[0]["majority_accuracy"]) < 0.7
+
+
+def test_finetuning_stopped_and_resumed_is_never_stopped_to_the_bit(wish, finetuned, stopped_early, tmp_path):
+    with stopped_early():
+        assert run(wish, tmp_path / "w") == 143
+    assert run(wish, tmp_path / "w") == 0
+    assert metrics(tmp_path / "w") == metrics(finetuned)
+    one, other = (trained.load(workdir, "gelu-lr0.001-seed1").params for workdir in (tmp_path / "w", finetuned))
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+def test_a_hugging_face_directory_is_a_start_too(config, stories, tmp_path):
+    tokens = actlab.data.open_tokens("story_grammar", stories, "wordpiece", n_stories=64, progress=False)
+    model = replace(config, **{"model.vocab_size": tokens.vocab_size, "model.norm_epsilon": 1e-12}).model
+    params = models.build(model).init(jax.random.key(3))
+    huggingface.save(model, params, tmp_path / "hf")
+    open_sizes = {"model.vocab_size": None, "model.d_ff": None, "model.norm_epsilon": 1e-12, "model.context": 12}
+    classifier = replace(
+        config, **WISH, **open_sizes, **{"finetune.from_checkpoint": str(tmp_path / "hf"), "sweep": {}}
+    )
+    settled, (spec,) = session.settle(classifier, sweep.expand(classifier), program_spec.open_data([classifier]))
+    assert (settled.model.vocab_size, settled.model.d_ff) == (tokens.vocab_size, 16)
+    (kept,), _ = origin.given(spec)
+    positions = params["position_embedding"]["embedding"]
+    np.testing.assert_array_equal(kept["position_embedding"]["embedding"], positions[:12])
+    jax.tree.map(np.testing.assert_array_equal, kept["block_0"], params["block_0"])
+
+
+def test_what_a_run_leaves_open_is_recorded_as_its_origin_has_it(config, stories, tmp_path):
+    model = replace(config, **{"model.vocab_size": 2048, "model.d_hidden": 24}).model
+    huggingface.save(model, models.build(model).init(jax.random.key(3)), tmp_path / "hf")
+    start = {"finetune.from_checkpoint": str(tmp_path / "hf"), "model.d_ff": None, "sweep": {}}
+    tuned = replace(config, **start)
+    settled, _ = session.settle(tuned, sweep.expand(tuned), program_spec.open_data([tuned]))
+    assert (settled.model.d_ff, settled.model.d_hidden) in ((24, None), (16, 24), (24, 24))
+    assert models.build(settled.model).spec.d_hidden == 24
+    assert config_lib.first_difference(tuned, settled) is None, "the same command goes on"
+
+
+def test_byte_pairs_of_a_hugging_face_directory_are_those_a_run_must_have(config, stories, tmp_path):
+    pairs = tokenizers.train(["a story of a story"] * 9, 260)
+    model = replace(config, **{"model.vocab_size": 262, "model.norm_epsilon": 1e-12}).model
+    folder = tmp_path / "hf"
+    huggingface.save(model, models.build(model).init(jax.random.key(3)), folder)
+    pairs.save(folder)
+    start = replace(config, **{"model.norm_epsilon": 1e-12, "finetune.from_checkpoint": str(folder), "sweep": {}})
+
+    def settle(name):
+        changed = replace(start, **{"data.tokenizer": name, "model.vocab_size": 262})
+        return session.settle(changed, sweep.expand(changed), program_spec.open_data([changed]))[0]
+
+    assert settle(f"dir:{folder}").data.tokenizer == f"dir:{folder}"
+    with pytest.raises(UserError, match="config.data.tokenizer='bytes', but .* was trained with another, 'dir:"):
+        settle("bytes")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"finetune.from_checkpoint": "nowhere"},
+            "from_checkpoint='nowhere'",
+        ),
+        ({"finetune.from_checkpoint": "WORKDIR"}, "holds 2 runs, for example gelu-.* after a colon"),
+        ({"finetune.from_checkpoint": "WORKDIR:gelu"}, "is not in .*valid: gelu"),
+        ({"finetune.from_checkpoint": "WORKDIR:{sed}"}, "config.sed: did you mean 'seed'"),
+        ({"model.d_model": 16}, "config.model.d_model=16, but .* was trained with 8: set the same"),
+        ({"model.context": 17}, "config.model.context=17, but .* was trained with at most 16"),
+        ({"model.activation": "relu"}, r"model.activation \(block 0\)='relu', but .* was trained with 'gelu'"),
+        (
+            {"data.tokenizer": "bytes", "model.vocab_size": 2048},
+            "config.data.tokenizer='bytes', but .* another, 'wordpiece'",
+        ),
+        ({"model.vocab_size": 4096}, "config.model.vocab_size=4096, but .* 2048"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_field_and_leaves_nothing(wish, pretrained, tmp_path, changes, words):
+    place = {
+        name: str(value).replace("WORKDIR", str(pretrained)) if "check" in name else value
+        for name, value in changes.items()
+    }
+    with pytest.raises(UserError, match=words):
+        run(replace(wish, **place), tmp_path / "w")
+    assert not (tmp_path / "w").exists()
+
+
+def test_a_workdir_without_a_checkpoint_says_so(wish, pretrained, tmp_path):
+    (tmp_path / "started").mkdir()
+    for name in ("config.json", "manifest.json"):
+        (tmp_path / "started" / name).write_text((pretrained / name).read_text())
+    with pytest.raises(UserError, match="from_checkpoint="):
+        run(
+            replace(wish, **{"finetune.from_checkpoint": f"{tmp_path / 'started'}:gelu-lr0.001-seed1", "sweep": {}}),
+            tmp_path / "w",
+        )
+
+
+FOLDED = {"model.kind": "encoder", "model.use_bias": True, "model.norm_position": "post", "model.d_ff": 40}
+
+
+def batches(n):
+    return jnp.asarray(np.random.default_rng(7).integers(0, 24, (n, 4, 8)), jnp.int32)
+
+
+def every(rows_BL, number):
+    return Examples(rows_BL, rows_BL, jnp.ones((4, 8)))
+
+
+def some(rows_BL, number):
+    """Padding that differs between batches."""
+    real = (rows_BL + number) % 3 > 0
+    return every(rows_BL, number)._replace(real=real.at[:, 0].set(True))
+
+
+def mean_output(model, params, index, rows_NBL, examples_of):
+    """Of one block's feed-forward, over the tokens that count."""
+    total, n = 0.0, 0.0
+    units = jax.jit(lambda one: model.hidden(params, one.tokens, real_BL=one.real)[2][index].a_TF)
+    down = params[f"block_{index}"]["feed_forward"]["down"]
+    for one in map(examples_of, rows_NBL, range(len(rows_NBL))):
+        real_T = np.ones(one.tokens.size) if one.real is None else np.asarray(one.real).reshape(-1)
+        outputs_TD = np.asarray(units(one), np.float64) @ np.asarray(down["kernel"]) + np.asarray(down["bias"])
+        total, n = total + (outputs_TD * real_T[:, None]).sum(axis=0), n + real_T.sum()
+    return total / n
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_the_mean_output_of_the_first_swapped_block_stays(tiny, kind):
+    config = replace(tiny, **{**FOLDED, "model.kind": kind}).model
+    before = models.build(config)
+    after = models.build(config, swap=SwapConfig("gelu", "relu", 2))
+    params = jax.tree.map(lambda array: 6 * array, before.init(jax.random.key(0)))
+    examples = batches(3), some if kind == "encoder" else every
+    whole = mean_output(before, params, 0, *examples)
+    folded = origin.folded(before, after, params, *examples)
+    np.testing.assert_allclose(mean_output(after, folded, 0, *examples), whole, atol=2e-5)
+    assert np.abs(mean_output(after, params, 0, *examples) - whole).max() > 1e-3, "without folding it moves"
+    # The second block sees other inputs than its mean was taken on; it is folded for those it had.
+    second = folded["block_1"]["feed_forward"]["down"]["bias"] - params["block_1"]["feed_forward"]["down"]["bias"]
+    assert np.abs(second).max() > 1e-3
+
+
+def test_nothing_but_biases_of_swapped_blocks_changes(tiny):
+    config = replace(tiny, **FOLDED).model
+    before = models.build(config)
+    params = before.init(jax.random.key(0))
+    after = models.build(config, swap=SwapConfig("gelu", "relu", 1))
+    folded = origin.folded(before, after, params, batches(1), every)
+    changed = jax.tree.map(lambda a, b: not np.array_equal(a, b), params, folded)
+    named = {jax.tree_util.keystr(path) for path, is_new in jax.tree_util.tree_leaves_with_path(changed) if is_new}
+    assert named == {"['block_0']['feed_forward']['down']['bias']"}
+    same = origin.folded(before, before, params, batches(1), every)
+    jax.tree.map(np.testing.assert_array_equal, same, params)

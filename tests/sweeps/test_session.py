@@ -1,0 +1,297 @@
+"""A session on a sweep: results that do not depend on stops, on division into programs or on neighbours."""
+
+import contextlib
+import io
+import itertools
+import json
+import pathlib
+
+import event_files
+import jax
+import numpy as np
+import pytest
+from outcomes import metrics, results
+
+from actlab.config import replace
+from actlab.errors import UserError
+from actlab.sweeps import plan, session, trained
+from actlab.training import programs
+from actlab.workdir import records, traces
+from actlab.workdir.records import Workdir
+
+
+def run(config, workdir, **options):
+    return session.run(config, "sweep", workdir, ["test"], **options)
+
+
+@pytest.fixture(scope="module")
+def finished(small_sweep, tmp_path_factory):
+    """A sweep that nobody disturbed."""
+    workdir = tmp_path_factory.mktemp("finished") / "w"
+    assert run(small_sweep, workdir) == 0
+    return workdir
+
+
+def test_a_sweep_leaves_a_row_per_run_in_the_order_of_its_axes(small_sweep, finished):
+    rows = results(finished)
+    assert list(rows) == [
+        f"{activation}-lr{rate}-seed{seed}"
+        for activation in ("relu", "tanh")
+        for rate in (0.001, 0.01)
+        for seed in (1, 2)
+    ]
+    assert {row["status"] for row in rows.values()} == {"finished"} and {row["lanes"] for row in rows.values()} == {"4"}
+    last = {row["run"]: row["loss"] for row in metrics(finished) if row["split"] == "validation"}
+    assert {name: float(row["final_loss"]) for name, row in rows.items()} == last
+    seen = [(row["run"], row["split"], row["step"]) for row in metrics(finished)]
+    assert len(seen) == len(set(seen)) == 8 * (6 + 4)
+
+
+def test_the_tail_of_gradient_norms_is_that_of_every_step(finished):
+    row, metric_rows = results(finished)["tanh-lr0.01-seed2"], metrics(finished)
+    _, grad_norm = traces.read_steps(Workdir(finished).traces(), "tanh-lr0.01-seed2")
+    logged = {one["step"]: one["grad_norm"] for one in metric_rows if one["run"] == row["run"] and "grad_norm" in one}
+    assert len(grad_norm) == 12 and all(grad_norm[step - 1] == value for step, value in logged.items())
+    assert float(row["grad_norm_p50"]) == np.quantile(grad_norm[9:], 0.5) and row["spikes"] == "0"
+    assert row["dead_fraction"] == "nan", "without probes"
+
+
+def test_within_a_seed_activations_share_what_they_start_from(small_sweep, finished):
+    starts = {row["run"]: row["loss"] for row in metrics(finished) if row["split"] == "validation" and row["step"] == 0}
+    assert starts["relu-lr0.001-seed1"] == starts["relu-lr0.01-seed1"] != starts["relu-lr0.001-seed2"]
+    # The activations differ, their other weights do not: a small model starts nearly alike.
+    assert starts["relu-lr0.001-seed1"] == pytest.approx(starts["tanh-lr0.001-seed1"], abs=1e-2)
+
+
+@pytest.mark.parametrize("stop_at", [[("0", 6)], [("0", 12), ("1", 2)], [("1", 4), ("1", 2)]])
+def test_a_sweep_stopped_in_the_middle_gives_the_same_results(small_sweep, finished, tmp_path, monkeypatch, stop_at):
+    whole = session.Session._train
+    for part_to_stop, step_to_stop in stop_at:
+
+        def train(self, part, spec, stop, display, where=(part_to_stop, step_to_stop)):
+            questions = itertools.count()
+
+            def asked(self):
+                # A call has two steps, and a question comes before each: steps since the session began.
+                self.received = 15 if (part, 2 * next(questions)) >= where else None
+                return self.received is not None
+
+            monkeypatch.setattr(session.StopSignal, "__call__", asked)
+            return whole(self, part, spec, stop, display)
+
+        monkeypatch.setattr(session.Session, "_train", train)
+        assert run(small_sweep, tmp_path / "w") == 143
+    monkeypatch.undo()
+    assert run(small_sweep, tmp_path / "w") == 0
+    assert results(tmp_path / "w") == results(finished)
+    assert metrics(tmp_path / "w") == metrics(finished)
+
+
+def test_a_finished_sweep_is_not_trained_again(small_sweep, finished, capsys):
+    before = (finished / "metrics.jsonl").stat().st_mtime_ns
+    assert run(small_sweep, finished) == 0
+    assert "8: was done before; nothing to do" in capsys.readouterr().out
+    assert (finished / "metrics.jsonl").stat().st_mtime_ns == before
+
+
+def test_how_lanes_are_dealt_into_programs_changes_no_bit(small_sweep, finished, tmp_path):
+    assert run(replace(small_sweep, **{"devices.max_lanes": 3}), tmp_path / "w") == 0
+    parts = json.loads((tmp_path / "w" / "manifest.json").read_text())["parts"]
+    # In rounds, so that what is done at any time is balanced over the programs.
+    cells = [[name.rpartition("-")[0] for name in runs] for runs in parts.values()]
+    assert cells == [[f"{act}-lr{rate}"] * 2 for rate in (1e-3, 1e-2) for act in ("relu", "tanh")]
+    without = lambda rows: {name: {**row, "lanes": ""} for name, row in rows.items()}  # noqa: E731
+    assert without(results(tmp_path / "w")) == without(results(finished))
+
+
+def test_a_lane_that_diverges_is_a_row_and_the_others_do_not_change_by_a_bit(small_sweep, finished, tmp_path):
+    rates = (1e-3, 1e-2, 1e30)
+    sweep = {"model.activation": ("relu",), "optimizer.learning_rate": rates, "seed": (1, 2)}
+    assert run(replace(small_sweep, sweep=sweep), tmp_path / "w") == 0
+    rows = results(tmp_path / "w")
+    wild = rows.pop("relu-lr1e+30-seed1"), rows.pop("relu-lr1e+30-seed2")
+    assert [row["status"] for row in wild] == ["diverged"] * 2 and wild[0]["final_loss"] == "nan"
+    assert 0 < int(wild[0]["steps"]) < 12 and float(wild[0]["initial_loss"]) > 5
+    for name, row in rows.items():
+        assert row == {**results(finished)[name], "lanes": "6"}
+    with pytest.raises(UserError, match=r"--workdir=.*: relu-lr1e\+30-seed1 diverged and left no model"):
+        trained.load(tmp_path / "w", "relu-lr1e+30-seed1")
+    assert trained.load(tmp_path / "w", "relu-lr0.001-seed1").step == 12
+
+
+def test_a_run_that_diverged_alone_is_not_read_from_the_checkpoint_before(small_sweep, tmp_path):
+    often = {"train.steps_per_call": 1, "train.eval_every": 1, "train.checkpoint_every": 1}
+    rates = {"optimizer.learning_rate": 1e36, "optimizer.warmup_steps": 12}
+    alone = replace(small_sweep, sweep=(), **often, **rates)
+    assert run(alone, tmp_path / "w") == 0
+    (row,) = results(tmp_path / "w").values()
+    assert row["status"] == "diverged" and list((tmp_path / "w/checkpoints/0").glob("[1-9]*"))
+    with pytest.raises(UserError, match="diverged and left no model"):
+        trained.load(tmp_path / "w")
+
+
+@pytest.fixture
+def refusing(monkeypatch):
+    """A context in which the device refuses programs of more than `most` lanes; those of a plan have one."""
+
+    @contextlib.contextmanager
+    def context(most, error="RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes."):
+        whole = programs.Program.compile
+
+        def compile(self):
+            if self.n_lanes > most:
+                raise jax.errors.JaxRuntimeError(error)
+            return whole(self)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(programs.Program, "compile", compile)
+            yield
+
+    return context
+
+
+def test_what_does_not_fit_into_memory_is_halved(small_sweep, finished, tmp_path, refusing, capsys):
+    with refusing(most=1):
+        assert run(small_sweep, tmp_path / "w") == 0
+    assert "4 lanes do not fit into memory: halved" in capsys.readouterr().out
+    parts = json.loads((tmp_path / "w" / "manifest.json").read_text())["parts"]
+    assert list(parts) == ["0aa", "0ab", "0ba", "0bb", "1aa", "1ab", "1ba", "1bb"]
+    ours = results(tmp_path / "w")
+    assert {name: row["final_loss"] for name, row in ours.items()} == {
+        name: row["final_loss"] for name, row in results(finished).items()
+    }
+
+
+def test_what_was_trained_is_not_thrown_away_where_it_fits_no_longer(
+    small_sweep, finished, stopped_early, tmp_path, refusing
+):
+    with stopped_early():
+        assert run(small_sweep, tmp_path / "w") == 143
+    before = sorted(path.name for path in (tmp_path / "w/checkpoints/0").iterdir())
+    with refusing(most=1), pytest.raises(UserError, match="part 0, trained to step 6"):
+        run(small_sweep, tmp_path / "w")
+    assert "6" in before and sorted(path.name for path in (tmp_path / "w/checkpoints/0").iterdir()) == before
+    assert run(small_sweep, tmp_path / "w") == 0
+    assert results(tmp_path / "w") == results(finished)
+
+
+def test_devices_that_nothing_falls_to_are_printed(small_sweep, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        session.devices, "idle_devices", lambda mesh, n_lanes, batch_size: f"{n_lanes} lanes, rows {batch_size}"
+    )
+    assert run(replace(small_sweep, sweep=(), **{"train.n_steps": 2}), tmp_path / "w") == 0
+    assert "warning     1 lanes, rows 4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("swept", [False, True])
+def test_one_lane_that_does_not_fit_is_the_users_to_mend(small_sweep, tmp_path, refusing, swept):
+    with refusing(most=0), pytest.raises(UserError, match="config.data.batch_size=4 does not fit"):
+        run(small_sweep if swept else replace(small_sweep, sweep=()), tmp_path / "w")
+
+
+def test_a_plan_is_measured_on_the_devices_that_a_lane_takes(small_sweep, tmp_path, monkeypatch):
+    class Asked(Exception):
+        pass
+
+    def refuse(model, config, *_):
+        raise Asked(config.devices)
+
+    monkeypatch.setattr(jax, "device_count", lambda: 8)
+    monkeypatch.setattr(jax, "devices", lambda: jax.local_devices() * 8)
+    monkeypatch.setattr(plan.programs, "build", refuse)
+    with pytest.raises(Asked) as asked:
+        run(replace(small_sweep, **{"devices.data": 2, "devices.fsdp": 2}), tmp_path / "w")
+    devices = asked.value.args[0]
+    assert (devices.lane, devices.data, devices.fsdp) == (1, 2, 2)
+
+
+def test_other_errors_of_the_device_are_not_taken_for_memory(small_sweep, tmp_path, refusing):
+    with refusing(0, "INTERNAL: something else"), pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
+        run(replace(small_sweep, sweep=()), tmp_path / "w")
+
+
+def test_a_dry_run_prints_the_plan_and_makes_no_workdir(small_sweep, tmp_path, capsys):
+    config = replace(small_sweep, **{"devices.max_lanes": 2})
+    assert run(config, tmp_path / "w", dry_run=True) == 0
+    assert run(replace(small_sweep, sweep=()), tmp_path / "w", dry_run=True) == 0
+    assert not (tmp_path / "w").exists()
+    out = capsys.readouterr().out
+    rows = [line.split()[:5] for line in out.splitlines() if line.startswith(("relu", "tanh", "gelu"))]
+    assert rows[:2] == [["relu", "2", "+", "2", "1"], ["tanh", "2", "+", "2", "1"]]
+    assert rows[2][:3] == ["gelu", "1", "1"]
+    assert "8 runs in 4 programs, about" in out and "1 runs in 1 programs" in out
+
+
+def test_runs_of_a_sweep_are_read_back_by_name(small_sweep, finished):
+    one = trained.load(finished, "tanh-lr0.01-seed2")
+    assert (one.config.model.activation, one.config.optimizer.learning_rate, one.config.seed) == ("tanh", 1e-2, 2)
+    other = trained.load(finished, "tanh-lr0.01-seed1")
+    assert not np.array_equal(one.params["token_embedding"]["embedding"], other.params["token_embedding"]["embedding"])
+    with pytest.raises(UserError, match="--run is missing.*8 runs"):
+        trained.load(finished)
+    with pytest.raises(UserError, match="did you mean 'tanh-lr0.01-seed2'"):
+        trained.load(finished, "tanh-lr0.01-seed3")
+
+
+def test_a_solo_run_is_its_lane_to_the_bit(small_sweep, finished, tmp_path):
+    solo = replace(small_sweep, sweep=(), seed=2, **{"model.activation": "tanh", "optimizer.learning_rate": 1e-2})
+    assert run(solo, tmp_path / "w") == 0
+    name = "tanh-lr0.01-seed2"
+    assert [row for row in metrics(finished) if row["run"] == name] == metrics(tmp_path / "w")
+    lane, alone = trained.load(finished, name), trained.load(tmp_path / "w")
+    jax.tree.map(np.testing.assert_array_equal, lane.params, alone.params)
+
+
+def test_axes_that_have_no_column_get_one(small_sweep, tmp_path):
+    sweep = {"optimizer.warmup_steps, train.n_steps": ((0, 4), (2, 6))}
+    assert run(replace(small_sweep, sweep=sweep), tmp_path / "w") == 0
+    rows = results(tmp_path / "w")
+    assert [(row["optimizer.warmup_steps"], row["train.n_steps"], row["steps"]) for row in rows.values()] == [
+        ("0", "4", "4"),
+        ("2", "6", "6"),
+    ]
+
+
+def test_a_sweep_that_is_watched_has_event_files_of_every_run_and_the_same_results(small_sweep, finished, tmp_path):
+    assert run(replace(small_sweep, **{"log.tensorboard": True}), tmp_path / "w") == 0
+    assert results(tmp_path / "w") == results(finished)
+    rows = Workdir(tmp_path / "w").metrics()
+    folders = list((tmp_path / "w" / "tensorboard").iterdir())
+    assert {folder.name for folder in folders} == set(results(finished))
+    for folder in folders:
+        assert event_files.found(folder) == event_files.expected(rows, folder.name)
+
+
+def test_the_default_folder_is_named_after_config_and_fingerprint(small_sweep, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = replace(small_sweep, sweep=(), **{"train.n_steps": 2})
+    assert session.run(config, "mine", None, ["test"]) == 0
+    (folder,) = pathlib.Path("runs").iterdir()
+    assert folder.name.startswith("mine-") and (folder / "results.csv").is_file()
+
+
+def test_a_workdir_of_a_launch_is_refused(small_sweep, tmp_path):
+    (tmp_path / "w" / "jobs").mkdir(parents=True)
+    with pytest.raises(UserError, match="--workdir=.*begun by actlab launch"):
+        run(small_sweep, tmp_path / "w")
+    assert [path.name for path in (tmp_path / "w").iterdir()] == ["jobs"]
+
+
+def test_a_disk_that_is_full_to_the_end_is_one_sentence_and_lets_others_in(small_sweep, tmp_path, monkeypatch):
+    class Full(io.StringIO):
+        """A file that takes nothing, nor when it is closed."""
+
+        def flush(self):
+            raise OSError(28, "No space left on device")
+
+        close = flush
+
+    def append(self, _):
+        self._file.close()
+        self._file = Full()
+        self._file.flush()
+
+    monkeypatch.setattr(records.RowFile, "append", append)
+    with pytest.raises(UserError, match="cannot be written any more .No space left on device.: make room"):
+        run(small_sweep, tmp_path / "w")
+    assert not Workdir(tmp_path / "w").is_in_use()

@@ -1,0 +1,88 @@
+"""The mesh of a program, how many lanes fit into memory, the peak that training is compared with."""
+
+from unittest import mock
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.sharding import Mesh
+
+from actlab.config import Config, DevicesConfig, replace
+from actlab.errors import UserError
+from actlab.training import devices as devices_lib
+from actlab.training.devices import MemoryNeed
+
+
+@pytest.mark.parametrize(
+    ("devices", "n_lanes", "batch_size", "words"),
+    [
+        ({"data": 9}, 1, 36, "config.devices .* 9 devices.* 8"),
+        ({"lane": 16}, 16, 4, "config.devices .* 16 devices.* 8"),
+        ({"fsdp": 12}, 1, 12, "config.devices .* 12 devices.* 8"),
+        ({"lane": 4}, 6, 4, "config.devices.lane=4"),
+        ({"data": 8}, 1, 12, "config.devices.data=8 .* config.data.batch_size=12"),
+    ],
+)
+def test_too_many_devices_or_sizes_that_do_not_divide_are_a_sentence(monkeypatch, devices, n_lanes, batch_size, words):
+    monkeypatch.setattr(jax, "device_count", lambda: 8)
+    with pytest.raises(UserError, match=words):
+        devices_lib.make_mesh(DevicesConfig(**devices), n_lanes, batch_size)
+
+
+def laid(used, each):
+    """A mesh of the first `used` devices, `each` in a process."""
+    devices = [mock.Mock(process_index=index // each) for index in range(used)]
+    return mock.Mock(spec=Mesh, size=used, devices=np.array(devices))
+
+
+def test_idle_devices_are_told_and_a_process_with_no_others_is_refused(monkeypatch):
+    monkeypatch.setattr(jax, "device_count", lambda: 12)
+    monkeypatch.setattr(jax, "process_count", lambda: 3)
+    assert devices_lib.idle_devices(laid(12, 4), 2, 9) is None
+    words = "2 lanes and config.data.batch_size=9 occupy 9 of 12 devices"
+    assert devices_lib.idle_devices(laid(9, 4), 2, 9) == words
+    with pytest.raises(UserError, match="batch_size=64 .* 4 of 12 devices"):
+        devices_lib.idle_devices(laid(4, 4), 1, 64)
+
+
+@given(groups=st.integers(1, 40), multiple=st.integers(1, 8), most=st.integers(1, 300))
+def test_lanes_are_dealt_into_as_few_programs_as_possible_and_evenly(groups, multiple, most):
+    parts = devices_lib.split_lanes(groups * multiple, most, multiple)
+    assert sum(parts) == groups * multiple and all(part % multiple == 0 for part in parts)
+    assert max(parts) - min(parts) in (0, multiple) and parts == sorted(parts, reverse=True)
+    most = max(most, multiple)  # fewer lanes than devices to deal them among there cannot be
+    assert max(parts) <= most and len(parts) == -(-groups // (most // multiple))
+
+
+@pytest.mark.parametrize(("n_lanes", "multiple", "first"), [(6, 2, 4), (8, 2, 4), (5, 1, 3), (2, 1, 1), (4, 2, 2)])
+def test_at_most_one_less_makes_two_halves(n_lanes, multiple, first):
+    assert devices_lib.split_lanes(n_lanes, n_lanes - 1, multiple) == [first, n_lanes - first]
+
+
+def test_side_by_side_each_lane_needs_room_to_work_and_in_turn_they_share_it():
+    one, free = MemoryNeed(state=10, work=30), 1000
+    assert devices_lib.most_lanes(one, False, free) == 900 // 40
+    assert devices_lib.most_lanes(one, True, free) == (900 - 30) // 10
+    assert devices_lib.most_lanes(MemoryNeed(state=10, work=3000), True, free) == 1, "one is always tried"
+
+
+def test_the_product_is_that_of_the_models_feed_forward():
+    config = replace(Config(), **{"model.d_model": 96, "data.batch_size": 3, "model.context": 40})
+    product = devices_lib.product_of(config)
+    assert product[:4] == (120, 96, 384, "float32")
+    assert product.flops == 11 * 2 * 120 * 96 * 384
+    narrow = replace(config, **{"model.d_ff": 64, "train.dtype": "bfloat16"})
+    assert devices_lib.product_of(narrow)[2:4] == (64, "bfloat16")
+    rounded = replace(config, **{"train.dtype": "tensorfloat32"})
+    assert devices_lib.product_of(rounded)[3:] == ("float32", "tensorfloat32")
+
+
+def test_it_is_measured_once_and_is_the_devices_together(monkeypatch):
+    product = devices_lib.Product(8, 16, 64, "float32", "float32")
+    assert 0 < devices_lib._flops_per_second(product) == devices_lib._flops_per_second(product)
+    monkeypatch.setattr(devices_lib, "_flops_per_second", lambda product: 10.0)
+    assert devices_lib.peak_flops(Config(), 4) == 10.0, "cores are shared"
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert devices_lib.peak_flops(Config(), 4) == 40.0

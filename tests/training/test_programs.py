@@ -1,0 +1,172 @@
+"""Lanes: each is the solo run, the length of calls changes no bit, a diverging lane disturbs nobody."""
+
+import jax
+import numpy as np
+import pytest
+
+from actlab import models
+from actlab.config import replace
+from actlab.training import programs
+from actlab.training.devices import compute_dtype
+from actlab.training.losses import Examples
+from actlab.training.objectives import NEXT_TOKEN
+from actlab.training.programs import Lane
+
+LANES = (Lane(1, 1e-3, 0.1), Lane(2, 1e-2, 0.0))
+OVER = ["map", "vmap"]
+
+
+def windows_of(lanes, n_steps):
+    rngs = [np.random.default_rng(lane.seed) for lane in lanes]
+    return np.stack([rng.integers(0, 24, (n_steps, 4, 9)) for rng in rngs]).astype(np.int32)
+
+
+def put(program, windows):
+    return program.rows(lambda lanes, rows: windows[lanes, :, rows])
+
+
+@pytest.fixture(scope="module")
+def program_of(build, tiny):
+    """(lanes, over) -> a program of the smallest model."""
+    return lambda lanes, over="map": build(replace(tiny, **{"devices.lanes_by": over}), lanes)
+
+
+@pytest.fixture(scope="module")
+def trained(program_of):
+    """(lanes, the steps of each call, over) -> the state after all of them, the loss of every step."""
+
+    def train(lanes, calls=(3, 3), over="map"):
+        program = program_of(lanes, over)
+        state, windows, metrics = program.init(), windows_of(lanes, sum(calls)), []
+        first = 0
+        for n_steps in calls:
+            chunk = np.zeros((len(lanes), 3, 4, 9), np.int32)
+            chunk[:, :n_steps] = windows[:, first : first + n_steps]
+            state, new = program.train(state, put(program, chunk), n_steps)
+            metrics.append(np.asarray(new.loss)[:, :n_steps])
+            first += n_steps
+        return jax.device_get(state), np.concatenate(metrics, axis=1)
+
+    return train
+
+
+@pytest.mark.parametrize("over", OVER)
+def test_each_lane_is_the_solo_run(trained, over):
+    state, losses = trained(LANES, over=over)
+    same = np.testing.assert_array_equal if over == "map" else _close
+    for index, lane in enumerate(LANES):
+        solo, solo_losses = trained([lane])
+        same(losses[index], solo_losses[0])
+        ours, theirs = (dict(jax.tree_util.tree_leaves_with_path(one.params)) for one in (state, solo))
+        assert ours.keys() == theirs.keys()
+        for path, array_R in ours.items():
+            # The gradient of a key's bias is 0 but for rounding, which Adam scales up to a step.
+            if over == "map" or not jax.tree_util.keystr(path).endswith("['qkv']['bias']"):
+                same(array_R[index], theirs[path][0])
+    assert not np.array_equal(losses[0], losses[1])
+
+
+def _close(ours, theirs):
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_learning_rate_and_weight_decay_are_each_lanes_own(trained):
+    decayed, _ = trained((Lane(1, 1e-2, 0.0), Lane(1, 1e-2, 5.0)))
+    norms = np.asarray([np.linalg.norm(k) for k in decayed.params["block_0"]["feed_forward"]["up"]["kernel"]])
+    assert norms[1] < norms[0] * 0.95, "weight decay shrinks matrices"
+    slower, _ = trained((Lane(1, 1e-2, 0.0), Lane(1, 1e-3, 0.0)))
+    scales = slower.params["final_norm"]["scale"]
+    assert not np.array_equal(scales[0], scales[1])
+
+
+def test_how_steps_are_cut_into_calls_changes_no_bit(trained):
+    whole, losses = trained(LANES[:1], calls=(3, 3))
+    pieces, piece_losses = trained(LANES[:1], calls=(1, 2, 1, 1, 1))
+    np.testing.assert_array_equal(losses, piece_losses)
+    jax.tree.map(np.testing.assert_array_equal, whole, pieces)
+    assert whole.step.tolist() == [6]
+    assert trained(LANES[:1], calls=(2,))[0].step.tolist() == [2], "steps beyond n_steps are not taken"
+
+
+@pytest.mark.parametrize("over", OVER)
+def test_a_diverging_lane_is_frozen_and_changes_no_bit_of_the_others(trained, over):
+    calm, _ = trained(LANES, over=over)
+    mixed, losses = trained((LANES[0], Lane(1, 1e30, 0.1)), over=over)
+    end = int(np.flatnonzero(~np.isfinite(losses[1]))[0]) + 1
+    assert mixed.step.tolist() == [6, end] and end < 6
+    assert mixed.diverged.tolist() == [False, True]
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[0], b[0]), mixed.params, calm.params)
+
+
+def test_lanes_of_one_seed_start_equal_and_of_another_differ(program_of):
+    kernels = [
+        jax.device_get(program_of(lanes).init().params["block_0"]["attention"]["qkv"]["kernel"])
+        for lanes in (LANES, (LANES[0], Lane(1, 3e-3, 0.1)))
+    ]
+    np.testing.assert_array_equal(kernels[1][0], kernels[1][1])
+    assert not np.array_equal(kernels[0][0], kernels[0][1])
+
+
+def test_evaluation_is_the_mean_over_weights(program_of):
+    program = program_of(LANES)
+    windows = windows_of(LANES[:1], 2)[0]
+    weights = np.zeros((2, 4, 8), np.float32)
+    weights[1, 2, :5] = 1
+    only = program.evaluate(program.init(), NEXT_TOKEN.scored(windows[1:], weights[1:])).loss
+    whole = program.evaluate(program.init(), NEXT_TOKEN.scored(windows, weights))
+    np.testing.assert_allclose(whole.loss, only, rtol=1e-6)
+    np.testing.assert_allclose(only, np.log(24), rtol=0.1, err_msg="a mean, of parameters that know nothing")
+    assert whole.accuracy is None
+    assert only.shape == (2,) and only[0] != only[1]
+
+
+def test_lanes_are_as_many_as_the_program_was_built_for(program_of):
+    with pytest.raises(ValueError, match="1 lanes"):
+        program_of(LANES).with_lanes(LANES[:1])
+
+
+def test_training_compiled_ahead_is_the_same_and_costs_the_same_with_and_without_probes(tiny, trained):
+    model, changes = models.build(tiny.model), ({}, {"train.probe_every": 1, "train.census_every": 1})
+    both = [programs.build(model, replace(tiny, **change), LANES[:1]).compile() for change in changes]
+    off, on = (program.functions.train for program in both)
+    assert off.cost_analysis() == on.cost_analysis()
+    assert off.memory_analysis().temp_size_in_bytes == on.memory_analysis().temp_size_in_bytes
+    _, metrics = both[0].train(both[0].init(), put(both[0], windows_of(LANES[:1], 3)), 3)
+    _, losses = trained(LANES[:1], calls=(3,))
+    np.testing.assert_array_equal(metrics.loss, losses)
+
+
+@pytest.mark.parametrize("over", ["map", pytest.param("vmap", marks=pytest.mark.slow)])
+def test_probes_of_each_lane_are_those_of_the_solo_run(program_of, over):
+    windows, weights = windows_of(LANES[:1], 2)[0], np.ones((2, 4, 8), np.float32)
+
+    def probed(lanes, over):
+        program = program_of(lanes, over)
+        state = program.init()
+        first_batch = NEXT_TOKEN.scored(windows[0], weights[0])
+        return program.probe(state, first_batch), program.census(state, NEXT_TOKEN.scored(windows, weights))
+
+    found, dead = probed(LANES, over)
+    solo, solo_dead = probed(LANES[1:], "map")
+    assert found.keys() == solo.keys()
+    for name, values in found.items():
+        np.testing.assert_allclose(values[1], solo[name][0], rtol=0 if over == "map" else 1e-3, err_msg=name)
+        assert name == "loss" or not np.array_equal(values[0], values[1]) or values[0] == 0, name
+    np.testing.assert_array_equal(dead[1], solo_dead[0])
+
+
+@pytest.mark.parametrize(("dtype", "precision"), [("float32", "HIGHEST"), ("tensorfloat32", "HIGH")])
+def test_float32_products_are_float32_on_a_gpu_unless_asked(tiny, dtype, precision):
+    config = replace(tiny, **{"train.dtype": dtype})
+    assert compute_dtype(config) == np.float32
+    program = programs.build(models.build(config.model, compute_dtype(config)), config, LANES[:1])
+    windows = jax.ShapeDtypeStruct((1, 3, 4, 9), np.int32)
+    batches = Examples(*(jax.ShapeDtypeStruct((2, 4, 8), dtype) for dtype in (np.int32, np.int32, np.float32)))
+    state = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), program.abstract_state)
+    for traced in (
+        program.functions.train.trace(state, program.lanes, windows, jax.ShapeDtypeStruct((), np.int32)),
+        program.functions.evaluate.trace(state.params, batches),
+    ):
+        text = traced.lower(lowering_platforms=("cuda",)).as_text()
+        products = [line for line in text.splitlines() if "stablehlo.dot_general" in line]
+        assert products and all(f"precision = [{precision}, {precision}]" in line for line in products)

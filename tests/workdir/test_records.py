@@ -1,0 +1,115 @@
+"""A workdir: rows are never lost or doubled, a foreign config or a second process is refused."""
+
+import json
+
+import pytest
+
+from actlab import config as config_lib
+from actlab.errors import UserError
+from actlab.workdir import records
+from actlab.workdir.records import Workdir
+
+
+@pytest.fixture
+def workdir(tmp_path, tiny):
+    workdir = Workdir(tmp_path / "w")
+    workdir.open(tiny)
+    yield workdir
+    workdir.close()
+
+
+def row(step, loss=1.0):
+    return {"run": "a", "step": step, "split": "train", "loss": loss, "seconds": 0.5}
+
+
+def test_config_json_holds_every_field(workdir, tiny):
+    text = (workdir.path / "config.json").read_text()
+    assert config_lib.from_json(text) == tiny
+
+
+def test_rows_after_the_step_of_a_resume_are_dropped_and_written_once(workdir):
+    workdir.begin(0, ["a"])
+    workdir.append_metrics([row(1), row(2), row(3)])
+    kept = workdir.begin(2, ["a"])
+    assert [entry["step"] for entry in kept] == [1, 2]
+    workdir.append_metrics([row(3)])
+    assert [entry["step"] for entry in workdir.metrics()] == [1, 2, 3]
+
+
+def test_a_start_from_step_0_begins_an_empty_file(workdir):
+    workdir.begin(0, ["a"])
+    workdir.append_metrics([row(0)])
+    assert workdir.begin(0, ["a"]) == [] and workdir.metrics() == []
+
+
+def test_a_loss_that_is_not_finite_is_null_in_valid_json(workdir):
+    workdir.begin(0, ["a"])
+    workdir.append_metrics([row(1, float("nan")), row(2, float("inf"))])
+    for line in (workdir.path / "metrics.jsonl").read_text().splitlines():
+        assert json.loads(line, parse_constant=lambda name: pytest.fail(name))["loss"] is None
+
+
+def test_results_come_back_as_written_also_rows_of_a_version_that_had_fewer_columns(workdir):
+    workdir.write_results([{"run": "a", "loss": 1}, {"run": "b", "objective": "next_token", "loss": 0.1 + 0.2}])
+    assert workdir.results() == [
+        {"run": "a", "objective": "", "loss": "1"},
+        {"run": "b", "objective": "next_token", "loss": "0.30000000000000004"},
+    ]
+
+
+def test_another_config_is_refused_by_its_first_field_that_differs(workdir, tiny):
+    other = config_lib.replace(tiny, **{"optimizer.learning_rate": 0.5, "model.activation": "relu"})
+    with pytest.raises(UserError, match=r"config\.model\.activation.*'gelu'.*'relu'"):
+        Workdir(workdir.path).open(other)
+
+
+def test_a_second_process_is_refused(workdir, tiny):
+    with pytest.raises(UserError, match="in use"):
+        Workdir(workdir.path).open(tiny)
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_place_that_cannot_be_written_is_refused(tmp_path, tiny, place):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        Workdir(tmp_path / place).check(tiny)
+
+
+def test_fields_that_are_still_open_are_no_difference(workdir, tiny):
+    still_open = {"model.vocab_size": None, "model.d_ff": None, "data.name": "auto"}
+    Workdir(workdir.path).check(config_lib.replace(tiny, **still_open))
+    with pytest.raises(UserError, match="config.model.norm"):
+        Workdir(workdir.path).check(config_lib.replace(tiny, **still_open, **{"model.norm": "rmsnorm"}))
+
+
+GOOD = '{"run": "a", "step": 1, "split": "train"}\n'
+
+
+@pytest.mark.parametrize("tail", ["", '{"run": "a", "st', '{"run": "a", "step": 2, "split": "train"}'])
+def test_a_last_line_without_its_end_is_left_out(workdir, tail):
+    path = workdir.path / "metrics.jsonl"
+    assert not records.is_cut_short(path) and records.read(path) == [], "missing"
+    path.write_text(GOOD + tail)
+    assert records.is_cut_short(path) == bool(tail)
+    assert [row["step"] for row in records.read(path, "split")] == [1]
+    workdir.begin(1, ["a"])
+    assert path.read_text() == GOOD, "a session begins with whole lines"
+    path.write_text("")
+    assert not records.is_cut_short(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("run,step", "JSON"),
+        ("\xff", "JSON"),
+        ("[1]", "'run'"),
+        ('{"run": "a"}', "'step'"),
+        ('{"run": "a", "step": 1}', "'split'"),
+    ],
+)
+def test_a_foreign_line_is_named_by_its_number(tmp_path, line, words):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes((GOOD + line + "\n" + GOOD).encode("latin-1"))
+    with pytest.raises(UserError, match=f"metrics.jsonl line 2 .*{words}"):
+        records.read(path, "split")
