@@ -77,12 +77,18 @@ class ModelConfig:
         10_000.0, "pair k of a rotary head of size K rotates by position / base^(2k/K)", above=1.0
     )
     tie_embeddings: bool = field(True, "the output projection is the transposed token embedding")
-    init: Literal["gpt2", "gain"] = field(
+    init: Literal["gpt2", "gain", "fan_in"] = field(
         "gpt2",
         "gpt2 draws all weights with standard deviation 0.02; gain draws those of the feed-forward layers so that they "
-        "preserve the second moment",
+        "preserve the second moment; fan_in draws those of all other matrices at 1/sqrt(inputs) as well",
         roles={"adaptable"},
     )
+    parametrization: Literal["standard", "mup"] = field(
+        "standard",
+        "mup scales initialisation, learning rates, attention scores and logits with the width, so that the best "
+        "learning rate is that of a model of width base_width",
+    )
+    base_width: int = field(64, "d_model at which mup, with heads of 32 units, is the standard parametrization", low=1)
     use_bias: bool = field(
         False, "biases in projections and norms; without them gated and ungated models have equally many parameters"
     )

@@ -77,14 +77,16 @@ def save(
 ) -> None:
     """Writes a directory that transformers' from_pretrained reads: GPT-2, LLaMA or BERT, whichever the model is.
 
-    Parameters are written in float32; biases that only the family has are zeros. Files `beside`, such as a vocabulary,
-    are copied too. `end_of_text` is the token between a decoder's texts, with which it begins and ends generation. The
-    directory appears at once and whole, and replaces only one that this function wrote.
+    Parameters are written in float32, with the factors of mup folded in; biases that only the family has are zeros.
+    Files `beside`, such as a vocabulary, are copied too. `end_of_text` is the token between a decoder's texts, with
+    which it begins and ends generation. The directory appears at once and whole, and replaces only one that this
+    function wrote.
 
     Raises:
         UserError: for a model without a counterpart, naming the field; for parameters of another model; for a
             directory that holds anything else or cannot be written.
     """
+    config, params = models.build(config).standard(params)
     architecture = _like(config)
     described = {"model_type": architecture.model_type, **architecture.describe(config)}
     if config.kind == "decoder":

@@ -18,12 +18,13 @@ def attend_causally(
     k_BLHK: Float[Array, "B L H K"],
     v_BLHK: Float[Array, "B L H K"],
     flash: bool = True,
+    scale: float | None = None,
 ) -> Float[Array, "B L H K"]:
-    """Attention of each position to itself and those before it."""
+    """Attention of each position to itself and those before it. See `attend` for the scale."""
     if flash and flashes(q_BLHK.dtype, q_BLHK.shape[-1]):
-        return jax.nn.dot_product_attention(q_BLHK, k_BLHK, v_BLHK, is_causal=True, implementation="cudnn")
+        return jax.nn.dot_product_attention(q_BLHK, k_BLHK, v_BLHK, scale=scale, is_causal=True, implementation="cudnn")
     positions_L = jnp.arange(q_BLHK.shape[1])
-    return attend(q_BLHK, k_BLHK, v_BLHK, positions_L[None, :] <= positions_L[:, None])
+    return attend(q_BLHK, k_BLHK, v_BLHK, positions_L[None, :] <= positions_L[:, None], scale)
 
 
 def attend_to_all(
@@ -32,13 +33,14 @@ def attend_to_all(
     v_BLHK: Float[Array, "B L H K"],
     real_BL: Bool[Array, "B L"] | None,
     flash: bool = True,
+    scale: float | None = None,
 ) -> Float[Array, "B L H K"]:
-    """Attention of each position to all that are real, or to all."""
+    """Attention of each position to all that are real, or to all. See `attend` for the scale."""
     if real_BL is None:
         if flash and flashes(q_BLHK.dtype, q_BLHK.shape[-1]):
-            return jax.nn.dot_product_attention(q_BLHK, k_BLHK, v_BLHK, implementation="cudnn")
+            return jax.nn.dot_product_attention(q_BLHK, k_BLHK, v_BLHK, scale=scale, implementation="cudnn")
         real_BL = jnp.ones(q_BLHK.shape[:2], bool)
-    return attend(q_BLHK, k_BLHK, v_BLHK, real_BL[:, None, None, :])
+    return attend(q_BLHK, k_BLHK, v_BLHK, real_BL[:, None, None, :], scale)
 
 
 def flashes(dtype: DTypeLike, head: int) -> bool:
@@ -57,9 +59,13 @@ def attend(
     k_BMHK: Float[Array, "B M H K"],
     v_BMHK: Float[Array, "B M H K"],
     mask: Bool[Array, "L M"] | Bool[Array, "B 1 1 M"],
+    scale: float | None = None,
 ) -> Float[Array, "B L H K"]:
-    """softmax(q k^T / sqrt(K)) v with the softmax in float32; the mask is True where a query may look."""
-    q_BLHK = q_BLHK * q_BLHK.dtype.type(1 / math.sqrt(q_BLHK.shape[-1]))
+    """softmax(scale q k^T) v with the softmax in float32; the mask is True where a query may look.
+
+    The scale is 1/sqrt(K) by default.
+    """
+    q_BLHK = q_BLHK * q_BLHK.dtype.type(1 / math.sqrt(q_BLHK.shape[-1]) if scale is None else scale)
     q_BHLK, k_BHMK, v_BHMK = (jnp.swapaxes(array, 1, 2) for array in (q_BLHK, k_BMHK, v_BMHK))
     return jnp.swapaxes(_attend(q_BHLK, k_BHMK, v_BHMK, mask), 1, 2)
 

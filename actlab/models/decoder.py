@@ -52,7 +52,7 @@ class Decoder(nn.Module):
         # Norms give float32; the product that makes logits is in the compute dtype.
         x_BLD = x_TD.astype(spec.dtype).reshape(-1, length, spec.d_model)
         if spec.tie_embeddings:
-            readout = layers.Readout(token_embedding.embedding.T.astype(spec.dtype))
+            readout = layers.readout(spec, token_embedding.embedding.T)
         else:
             readout = layers.Output(spec, spec.vocab_size, name="output")()
         return x_BLD, readout, tuple(hidden), tuple(key_values)

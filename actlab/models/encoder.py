@@ -20,7 +20,8 @@ class Transform(nn.Module):
         """In the compute dtype."""
         activation = activations.get(self.activation)
         theta = layers.trained_scalars(self, activation)
-        return activation.fn(layers.dense(self.spec, self.spec.d_model, "dense")(x_TD), **theta)
+        dense = layers.dense(self.spec, self.spec.d_model, "dense", layers.matrix_std(self.spec))
+        return activation.fn(dense(x_TD), **theta)
 
 
 class Encoder(nn.Module):
@@ -88,4 +89,4 @@ class Encoder(nn.Module):
             return x_BKD, layers.Output(spec, spec.vocab_size, name="output")()
         zeros = nn.initializers.zeros
         bias_V = self.param("output_bias", zeros, (spec.vocab_size,), jnp.float32) if spec.use_bias else None
-        return x_BKD, layers.Readout(token_embedding.embedding.T.astype(spec.dtype), bias_V)
+        return x_BKD, layers.readout(spec, token_embedding.embedding.T, bias_V)

@@ -72,7 +72,7 @@ def _tall_gradient_on_cpu(x_TD: Array, dy_TF: Array) -> Array:
 project.defvjp(_project_forward, _project_backward)
 
 
-def dense(spec: Spec, features: int, name: str, std: float = INIT_STD) -> nn.Dense:
+def dense(spec: Spec, features: int, name: str, std: float) -> nn.Dense:
     """A projection of flat tokens: float32 parameters, N(0, std^2) weights, compute in the model's dtype."""
 
     def flat_dot(x: Array, kernel: Array, dimension_numbers: Any, precision: Any = None, **_: Any) -> Array:
@@ -91,8 +91,8 @@ def dense(spec: Spec, features: int, name: str, std: float = INIT_STD) -> nn.Den
 
 
 def embedding(spec: Spec, n_entries: int, name: str) -> nn.Embed:
-    """A table of float32 vectors, N(0, 0.02^2)."""
-    init = nn.initializers.normal(INIT_STD)
+    """A table of float32 vectors, N(0, table_std^2)."""
+    init = nn.initializers.normal(table_std(spec))
     return nn.Embed(n_entries, spec.d_model, embedding_init=init, name=name)
 
 
@@ -108,6 +108,12 @@ class Readout(NamedTuple):
         return logits_TV if self.bias_V is None else logits_TV + self.bias_V.astype(jnp.float32)[None]
 
 
+def readout(spec: Spec, kernel_DV: Float[Array, "D V"], bias_V: Float[Array, "V"] | None = None) -> Readout:
+    """The output projection with a float32 kernel; under mup its product is divided by the width ratio."""
+    kernel_DV = kernel_DV.astype(spec.dtype)
+    return Readout(kernel_DV if spec.width_ratio == 1 else kernel_DV / spec.width_ratio, bias_V)
+
+
 class Output(nn.Module):
     """Parameters of an output projection of its own."""
 
@@ -119,26 +125,42 @@ class Output(nn.Module):
         """The projection."""
         spec = self.spec
         shape = (spec.d_model, self.features)
-        kernel_DV = self.param("kernel", nn.initializers.normal(INIT_STD), shape, jnp.float32).astype(spec.dtype)
+        kernel_DV = self.param("kernel", nn.initializers.normal(table_std(spec)), shape, jnp.float32)
         bias = nn.initializers.zeros
-        return Readout(kernel_DV, self.param("bias", bias, shape[1:], jnp.float32) if spec.use_bias else None)
+        return readout(spec, kernel_DV, self.param("bias", bias, shape[1:], jnp.float32) if spec.use_bias else None)
+
+
+def table_std(spec: Spec) -> float:
+    """Standard deviation of embeddings and of the projection to logits: 0.02, or 1/sqrt(D) with init "fan_in".
+
+    Under mup it is that of the base width at every width.
+    """
+    return math.sqrt(spec.width_ratio / spec.d_model) if spec.init == "fan_in" else INIT_STD
+
+
+def matrix_std(spec: Spec) -> float:
+    """Standard deviation of a matrix with D inputs: 0.02, under mup 0.02 / sqrt(width ratio); 1/sqrt(D) with "fan_in".
+
+    LeCun et al. 1998, Efficient BackProp, section 4.6: with 1/sqrt(inputs) a product keeps the second moment.
+    """
+    return 1 / math.sqrt(spec.d_model) if spec.init == "fan_in" else INIT_STD / math.sqrt(spec.width_ratio)
 
 
 def residual_std(spec: Spec) -> float:
-    """Standard deviation of a projection into the residual stream: 0.02 / sqrt(2 N), GPT-2's rule."""
-    return INIT_STD / math.sqrt(2 * spec.n_layers)
+    """The same of a projection into the residual stream: over sqrt(2 N), GPT-2's rule."""
+    return matrix_std(spec) / math.sqrt(2 * spec.n_layers)
 
 
 def feed_forward_std(spec: Spec) -> tuple[float, float]:
     """Standard deviations of the weights before and after the activation.
 
-    With init "gain" the input, which a norm has given the rms 1, reaches the activation at N(0, 1), and what follows
-    it is drawn at its gain, 1 / sqrt(E f(Z)^2), over sqrt(F), or 1 / sqrt(F) after a norm of the hidden units: the
-    layer keeps the second moment, whatever the activation (He et al. 2015, arXiv:1502.01852, section 2.2, for ReLU).
-    GPT-2's factor 1 / sqrt(2 N) stays.
+    With init "gain" or "fan_in" the input, which a norm has given the rms 1, reaches the activation at N(0, 1), and
+    what follows it is drawn at its gain, 1 / sqrt(E f(Z)^2), over sqrt(F), or 1 / sqrt(F) after a norm of the hidden
+    units: the layer keeps the second moment, whatever the activation (He et al. 2015, arXiv:1502.01852, section 2.2,
+    for ReLU). GPT-2's factor 1 / sqrt(2 N) stays.
     """
     if spec.init == "gpt2":
-        return INIT_STD, residual_std(spec)
+        return matrix_std(spec), residual_std(spec)
     gain = activations.moments(spec.activation).forward_gain if spec.activation_norm == "none" else 1.0
     return 1 / math.sqrt(spec.d_model), gain / math.sqrt(spec.d_hidden * 2 * spec.n_layers)
 
@@ -233,20 +255,21 @@ class Attention(nn.Module):
         spec = self.spec
         head = spec.d_model // spec.n_heads
         # Split, not indexed: the gradient is then one concatenation, not the sum of three arrays padded with zeros.
-        qkv = jnp.split(dense(spec, 3 * spec.d_model, "qkv")(x_TD), 3, axis=1)
+        qkv = jnp.split(dense(spec, 3 * spec.d_model, "qkv", matrix_std(spec))(x_TD), 3, axis=1)
         q_BLHK, k_BLHK, v_BLHK = (x.reshape(-1, length, spec.n_heads, head) for x in qkv)
         positions_L = offset + jnp.arange(length)
         if spec.position == "rotary":
             q_BLHK, k_BLHK = (rotate(x_BLHK, positions_L, spec.rotary_base) for x_BLHK in (q_BLHK, k_BLHK))
+        how = (spec.flash, spec.score_scale)
         if spec.kind == "encoder":
-            out_BLHK, key_value = attend_to_all(q_BLHK, k_BLHK, v_BLHK, real_BL, spec.flash), (k_BLHK, v_BLHK)
+            out_BLHK, key_value = attend_to_all(q_BLHK, k_BLHK, v_BLHK, real_BL, *how), (k_BLHK, v_BLHK)
         elif cache is None:
-            out_BLHK, key_value = attend_causally(q_BLHK, k_BLHK, v_BLHK, spec.flash), (k_BLHK, v_BLHK)
+            out_BLHK, key_value = attend_causally(q_BLHK, k_BLHK, v_BLHK, *how), (k_BLHK, v_BLHK)
         else:
             write = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=offset, axis=1)
             key_value = write(cache[0], k_BLHK), write(cache[1], v_BLHK)
             mask_LM = jnp.arange(key_value[0].shape[1])[None, :] <= positions_L[:, None]
-            out_BLHK = attend(q_BLHK, *key_value, mask_LM)
+            out_BLHK = attend(q_BLHK, *key_value, mask_LM, spec.score_scale)
         out_TD = out_BLHK.reshape(-1, spec.d_model)
         return dense(spec, spec.d_model, "out", residual_std(spec))(out_TD), key_value
 

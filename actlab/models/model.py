@@ -1,6 +1,7 @@
 """A model as the rest of the package sees it: pure functions over a plain pytree of parameters, and their costs."""
 
 import dataclasses
+import math
 from typing import Any
 
 import jax
@@ -71,6 +72,51 @@ class Model:
             raise ValueError("a decoder takes no segments, padding or places")
         x_BLD, readout, hidden, _ = self._decode(params, tokens_BL, None, 0, shifts, key=key)
         return x_BLD, readout, hidden
+
+    def rate_multipliers(self, params: Params) -> Any:
+        """The learning rate of each array over that of the run, a tree of floats.
+
+        Under mup 1 / width ratio for matrices within the network, whose inputs and outputs both widen; 1 for vectors,
+        embeddings and projections to logits, and for everything in the standard parametrization.
+        """
+
+        def multiplier(path: Any, array: Array) -> float:
+            name = path[0].key
+            is_table = name.endswith("_embedding") or name in ("output", "classifier")
+            return 1.0 if array.ndim < 2 or is_table else 1 / self.spec.width_ratio
+
+        return jax.tree_util.tree_map_with_path(multiplier, params)
+
+    def standard(self, params: Params) -> tuple[ModelConfig, Params]:
+        """The same function in the standard parametrization: its fields, and parameters with mup's factors folded in.
+
+        The factor of attention scores goes into the queries, that of the logits into the output projection, or into the
+        norm before it where that is a tied embedding.
+        """
+        spec = self.spec
+        config = ModelConfig(**{field.name: getattr(spec, field.name) for field in dataclasses.fields(ModelConfig)})
+        if spec.parametrization == "standard":
+            return config, params
+        if spec.n_classes or not spec.tie_embeddings:
+            last = ("classifier" if spec.n_classes else "output", "kernel")
+        elif spec.kind == "encoder":
+            last = ("head_norm",)
+        elif spec.norm_position == "pre":
+            last = ("final_norm",)
+        else:
+            last = (f"block_{spec.n_layers - 1}", "feed_forward_norm")
+
+        def folded(path: Any, array: Array) -> Array:
+            names = tuple(key.key for key in path)
+            if names[: len(last)] == last:
+                return array / spec.width_ratio
+            if "qkv" in names:
+                of_queries = spec.score_scale * math.sqrt(spec.d_model // spec.n_heads)
+                return array.at[..., : spec.d_model].multiply(of_queries)
+            return array
+
+        folded_params = jax.tree_util.tree_map_with_path(folded, jax.tree.map(jnp.asarray, params))
+        return dataclasses.replace(config, parametrization="standard"), folded_params
 
     def empty_cache(self, batch_size: int) -> Cache:
         """Keys and values for `context` positions, all zero."""

@@ -1,6 +1,7 @@
 """The resolved shape of a model: every number a layer needs, nothing left to derive."""
 
 import dataclasses
+import math
 
 import jax.numpy as jnp
 from jax.typing import DTypeLike
@@ -11,6 +12,7 @@ from actlab.errors import UserError
 
 NO_SWAP = SwapConfig()
 OTHER_ACTIVATIONS = ("head_activation", "pooler_activation")  # beside the feed-forward's
+BASE_HEAD = 32  # size of a head at which attention scores of mup are those of the standard parametrization
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +26,23 @@ class Spec(ModelConfig):
     swapped_to: str = ""
     n_swapped: int = 0  # first blocks that have the activation `swapped_to`
     flash: bool = True  # whether flash attention may be used, which has no second derivative
+
+    @property
+    def width_ratio(self) -> float:
+        """d_model / base_width under mup, else 1.
+
+        Yang et al. 2022, arXiv:2203.03466, table 8: matrices within the network are drawn at 1/sqrt(ratio) and learn at
+        1/ratio of their values at the base width; logits are divided by the ratio. All else does not depend on it.
+        """
+        return self.d_model / self.base_width if self.parametrization == "mup" else 1.0
+
+    @property
+    def score_scale(self) -> float:
+        """The factor of attention scores: 1/sqrt(K) for heads of size K, under mup sqrt(32)/K, since queries and keys
+        that have learned are aligned: their products grow like K, not like sqrt(K).
+        """
+        head = self.d_model // self.n_heads
+        return math.sqrt(BASE_HEAD) / head if self.parametrization == "mup" else 1 / math.sqrt(head)
 
     def of_block(self, index: int) -> "Spec":
         """The Spec of one block, with the activation it has."""

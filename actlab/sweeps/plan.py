@@ -15,6 +15,9 @@ from actlab.probes import schedule
 from actlab.training import devices, programs
 from actlab.training.program_spec import ProgramSpec
 
+# Fields of the model on which neither its shape nor, to speak of, its speed depends.
+NO_SHAPE = ("model.activation", "model.init", "model.parametrization", "model.base_width")
+
 
 class Calibration(NamedTuple):
     """The cost of one lane: memory on each of its devices, and device-seconds per update."""
@@ -78,7 +81,7 @@ def make(specs: Sequence[ProgramSpec]) -> list[Plan]:
 
 
 def _shapes(path: str) -> bool:
-    return path.startswith("model.") and path not in ("model.activation", "model.init")
+    return path.startswith("model.") and path not in NO_SHAPE
 
 
 def _plan(spec: ProgramSpec, calibration: Calibration) -> Plan:

@@ -41,7 +41,7 @@ def probe_step(
     zeros_TF = jnp.zeros((examples.tokens.size, spec.d_hidden), spec.dtype)
     gradient = jax.value_and_grad(objective, argnums=(0, 1), has_aux=True)
     (loss, hidden), (grads, slopes) = gradient(state.params, (zeros_TF,) * spec.n_layers)
-    _, updates, _ = update(config, lane, state, grads)
+    _, updates, _ = update(model, config, lane, state, grads)
     weights_T = jnp.asarray(examples.counted).reshape(-1)
     layers = []
     for index, (units, dz_TF) in enumerate(zip(hidden, slopes, strict=True)):

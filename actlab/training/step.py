@@ -64,7 +64,7 @@ def train_step(
     key = jax.random.fold_in(jax.random.key(lane.seed), state.step)
     examples = objective.training(rows, key)
     loss, grads = jax.value_and_grad(lambda params: losses.loss(model, params, examples, key))(state.params)
-    learning_rate, updates, optimizer = update(config, lane, state, grads)
+    learning_rate, updates, optimizer = update(model, config, lane, state, grads)
     params = optax.apply_updates(state.params, updates)
     norm = optax.tree.norm
     metrics = Metrics(loss, norm(grads), norm(updates), norm(params), learning_rate)
@@ -72,10 +72,10 @@ def train_step(
     return TrainState(state.step + 1, params, optimizer, ~jnp.isfinite(loss)), metrics
 
 
-def update(config: Config, lane: Lane, state: TrainState, grads: Any) -> tuple[Array, Any, Any]:
+def update(model: Model, config: Config, lane: Lane, state: TrainState, grads: Any) -> tuple[Array, Any, Any]:
     """(learning rate, what is added to the parameters, the optimizer's next state) for a gradient."""
     learning_rate = lane.learning_rate * schedule_fraction(config.optimizer, config.train.n_steps, state.step)
-    tx = adamw(config.optimizer, lane.weight_decay, learning_rate)
+    tx = adamw(config.optimizer, lane.weight_decay, learning_rate, model.rate_multipliers(state.params))
     return learning_rate, *tx.update(grads, state.optimizer, state.params)
 
 
@@ -119,11 +119,31 @@ def decay_mask(params: Any) -> Any:
 
 
 def adamw(
-    config: OptimizerConfig, weight_decay: Float[Array, ""], learning_rate: Float[Array, ""]
+    config: OptimizerConfig,
+    weight_decay: Float[Array, ""],
+    learning_rate: Float[Array, ""],
+    rate_multipliers: Any = None,
 ) -> optax.GradientTransformation:
-    """Clipping by global norm, then AdamW (Loshchilov and Hutter 2017, arXiv:1711.05101): p -= lr (adam + wd p)."""
+    """Clipping by global norm, then AdamW (Loshchilov and Hutter 2017, arXiv:1711.05101): p -= lr (m adam + wd p).
+
+    `rate_multipliers` has the m of each array, 1 by default. They do not multiply the decay, as in mup's own AdamW: how
+    fast weights are forgotten does not depend on the width.
+    """
     clip = optax.clip_by_global_norm(config.clip_norm) if config.clip_norm else optax.identity()
+    adam = optax.scale_by_adam(config.b1, config.b2, config.eps)
+
+    def update_fn(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        updates, state = adam.update(updates, state, params)
+        if rate_multipliers is not None:
+            scale = lambda array, factor: array if factor == 1 else array * factor  # noqa: E731
+            updates = jax.tree.map(scale, updates, rate_multipliers)
+        return updates, state
+
     return optax.chain(
         clip,
-        optax.adamw(learning_rate, config.b1, config.b2, config.eps, weight_decay=weight_decay, mask=decay_mask),  # pyright: ignore[reportArgumentType]  # a traced scalar is fine
+        optax.chain(
+            optax.GradientTransformation(adam.init, update_fn),
+            optax.add_decayed_weights(weight_decay, decay_mask),
+            optax.scale_by_learning_rate(learning_rate),
+        ),
     )

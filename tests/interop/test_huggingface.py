@@ -70,6 +70,24 @@ def test_without_our_own_entry_the_same_function_is_loaded(tiny, tmp_path, chang
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
+MUP = {"model.parametrization": "mup", "model.base_width": 5}
+
+
+@pytest.mark.parametrize("changes", [GPT2_MODELS[1], LLAMA_MODELS[0], LLAMA_MODELS[1], *BERT_MODELS[1:]])
+def test_the_factors_of_mup_are_folded_into_the_weights(tiny, tmp_path, changes):
+    config = replace(tiny, **changes, **MUP).model
+    model, tokens = models.build(config), jnp.arange(8)[None]
+    params = drawn(model)
+    ours = jax.jit(model.apply)(params, tokens)[0]
+    huggingface.save(config, params, tmp_path / "model")
+    loaded = huggingface.load(tmp_path / "model")
+    assert loaded.config == dataclasses.replace(config, parametrization="standard")
+    theirs = jax.jit(models.build(loaded.config).apply)(loaded.params, tokens)[0]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+    unfolded = jax.jit(models.build(loaded.config).apply)(params, tokens)[0]
+    assert not np.allclose(ours, unfolded, rtol=1e-2)
+
+
 @pytest.mark.parametrize(("changes", "held"), [({}, {7}), (LLAMA_LIKE, {7}), (BERT_LIKE, {"absent"})])
 def test_a_decoder_begins_and_ends_at_the_end_of_a_text(tiny, tmp_path, changes, held):
     config = replace(tiny, **changes).model

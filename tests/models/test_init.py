@@ -1,4 +1,4 @@
-"""Initialisation: `gain` keeps the second moment through a feed-forward layer whatever its activation."""
+"""Initialisation: `gain` and `fan_in` keep the second moment through a feed-forward layer whatever its activation."""
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,24 @@ def second_moment_after(tiny, activation, init):
 def test_gain_keeps_the_second_moment(tiny, activation):
     # The output of relu2, say, has a heavy tail; these do not. Width 3072 leaves a few per cent of chance.
     assert second_moment_after(tiny, activation, "gain") == pytest.approx(1, rel=0.1)
+
+
+@pytest.mark.parametrize("parametrization", ["standard", "mup"])
+def test_fan_in_draws_every_matrix_by_its_inputs(tiny, parametrization):
+    changes = {"model.init": "fan_in", "model.parametrization": parametrization, "model.base_width": 16}
+    shape = {"model.d_model": 128, "model.tie_embeddings": False, "model.n_layers": 2}
+    params = models.build(replace(tiny, **changes, **shape).model).init(jax.random.key(0))
+    block, residual = params["block_0"], 2.0  # sqrt(2 N)
+    stds = {
+        "qkv": (block["attention"]["qkv"]["kernel"], 128**-0.5),
+        "out": (block["attention"]["out"]["kernel"], 128**-0.5 / residual),
+        "up": (block["feed_forward"]["up"]["kernel"], 128**-0.5),
+        "down": (block["feed_forward"]["down"]["kernel"], moments("gelu").forward_gain * 512**-0.5 / residual),
+        "table": (params["token_embedding"]["embedding"], (16 if parametrization == "mup" else 128) ** -0.5),
+        "output": (params["output"]["kernel"], (16 if parametrization == "mup" else 128) ** -0.5),
+    }
+    for name, (drawn, std) in stds.items():
+        assert float(drawn.std()) == pytest.approx(std, rel=0.06), name
 
 
 def test_gpt2_does_not_and_gives_gelu_less_than_relu(tiny):

@@ -96,8 +96,8 @@ def test_what_is_drawn_is_a_function_of_seed_and_step(tiny):
     assert float(loss(jnp.int32(2), jnp.int32(1))) == losses[2, 1]
 
 
-@pytest.mark.parametrize("clip_norm", [0.0, 0.5])
-def test_updates_are_those_of_the_definition_with_decay_on_matrices_only(clip_norm):
+@pytest.mark.parametrize(("clip_norm", "multipliers"), [(0.0, None), (0.5, {"kernel": 0.25, "scale": 1.0})])
+def test_updates_are_those_of_the_definition_with_decay_on_matrices_only(clip_norm, multipliers):
     config = OptimizerConfig(b1=0.8, b2=0.9, eps=1e-6, clip_norm=clip_norm)
     rate, decay = 0.03, 0.4
     rng = np.random.default_rng(0)
@@ -114,8 +114,9 @@ def test_updates_are_those_of_the_definition_with_decay_on_matrices_only(clip_no
         v = {n: 0.9 * v[n] + 0.1 * g**2 for n, g in clipped.items()}
         for n in params:
             adam = (m[n] / (1 - 0.8**step)) / (np.sqrt(v[n] / (1 - 0.9**step)) + 1e-6)
+            adam *= (multipliers or {}).get(n, 1.0)
             params[n] = params[n] - rate * (adam + (decay * params[n] if n == "kernel" else 0))
-        updates, state = adamw(config, jnp.float32(decay), jnp.float32(rate)).update(
+        updates, state = adamw(config, jnp.float32(decay), jnp.float32(rate), multipliers).update(
             jax.tree.map(jnp.float32, grads), state, ours
         )
         ours = optax.apply_updates(ours, updates)

@@ -1,0 +1,104 @@
+"""mup: neither sizes of activations nor their changes depend on the width, and the best learning rate moves little."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from actlab import models
+from actlab.config import replace
+from actlab.training import step as steps
+from actlab.training.step import Lane
+
+
+def of_width(tiny, width, **changes):
+    shape = {"n_layers": 2, "d_model": width, "n_heads": max(1, width // 32), "init": "fan_in", **changes}
+    return replace(
+        tiny,
+        **{f"model.{name}": value for name, value in shape.items()},
+        **{"optimizer.warmup_steps": 0, "optimizer.schedule": "constant"},
+    )
+
+
+def trained(config, rates, rows_KBW):
+    """(states before and after one step per batch, losses [R, K]) at each of the rates, with one seed."""
+    model = models.build(config.model)
+
+    def of_rate(rate):
+        lane = Lane(jnp.int32(1), rate, jnp.float32(0))
+        start = steps.init_state(model, config, lane.seed)
+        end, metrics = jax.lax.scan(
+            lambda state, rows: steps.train_step(model, config, lane, state, rows), start, rows_KBW
+        )
+        return start, end, metrics.loss
+
+    return model, jax.jit(lambda rates: jax.lax.map(of_rate, rates))(jnp.asarray(rates, jnp.float32))
+
+
+def growth(tiny, widths, **changes):
+    """The power of the width in the size of hidden units' inputs and outputs, final states and logits (first row) and
+    in that of their changes over a few steps (second row).
+    """
+    rows = jnp.asarray(np.random.default_rng(0).integers(0, 24, (4, 8, tiny.model.context + 1)), jnp.int32)
+    found = []
+    for width in widths:
+        model, (start, end, _) = trained(of_width(tiny, width, **changes), [1e-2], rows)
+
+        @jax.jit
+        def measured(params, model=model, width=width):
+            x_BLD, readout, hidden = model.hidden(params, rows[0, :, :-1])
+            return hidden[-1].z_TF, hidden[-1].a_TF, x_BLD, readout.logits(x_BLD.reshape(-1, width))
+
+        before, after = (measured(jax.tree.map(lambda leaf: leaf[0], state.params)) for state in (start, end))
+        rms = lambda array: float(jnp.sqrt(jnp.square(array).mean()))  # noqa: E731
+        found.append([[rms(one) for one in after], [rms(a - b) for a, b in zip(after, before, strict=True)]])
+    return np.log(np.divide(found[-1], found[0])) / np.log(widths[-1] / widths[0])
+
+
+def is_flat(growth):
+    # A part of the logits at the start, which is no function of what was learned, falls like 1/sqrt(width).
+    return growth.max() < 0.15 and growth.min() > -0.3
+
+
+@pytest.mark.parametrize("init", ["fan_in", pytest.param("gpt2", marks=pytest.mark.slow)])
+def test_under_mup_neither_sizes_nor_changes_grow_with_the_width(tiny, init):
+    assert is_flat(growth(tiny, (64, 512), parametrization="mup", init=init))
+
+
+def test_in_the_standard_parametrization_changes_grow(tiny):
+    of_changes = growth(tiny, (64, 512), parametrization="standard")[1]
+    assert of_changes[0] > 0.3 and of_changes[3] > 0.3, "inputs of the hidden units, logits"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [{}, {"activation": "swiglu"}, {"kind": "encoder", "norm_position": "post"}])
+def test_wide_models_too(tiny, changes):
+    assert is_flat(growth(tiny, (64, 1024), parametrization="mup", **changes))
+
+
+def test_the_best_rate_stays_within_a_step_of_the_grid(tiny):
+    """Over a factor of eight in width: of the mean loss over the first steps on a chain of tokens, most of which follow
+    from the one before. The last losses of so easy a text say little: they are level over many rates.
+    """
+    rates, rng = 1.8 ** np.arange(10) * 1e-3, np.random.default_rng(0)
+    after = rng.permutation(24)
+    rows = rng.integers(0, 24, (40, 16, tiny.model.context + 1))
+    for place in range(1, rows.shape[2]):
+        rows[..., place] = np.where(rng.random(rows.shape[:2]) < 0.2, rows[..., place], after[rows[..., place - 1]])
+
+    def best(parametrization, width):
+        config = of_width(tiny, width, parametrization=parametrization, base_width=32)
+        _, (_, _, losses) = trained(config, rates, jnp.asarray(rows, jnp.int32))
+        return int(np.asarray(losses).mean(axis=1).argmin())
+
+    narrow = best("standard", 32)  # the base width, where both are the same
+    assert abs(best("mup", 256) - narrow) < 1
+    assert best("standard", 256) < narrow - 2
+
+
+def test_at_the_base_width_with_heads_of_32_it_is_the_standard_parametrization(tiny):
+    rows = jnp.asarray(np.random.default_rng(0).integers(0, 24, (2, 4, tiny.model.context + 1)), jnp.int32)
+    ends = [trained(of_width(tiny, 64, parametrization=name), [1e-2], rows)[1][1] for name in ("standard", "mup")]
+    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-7), *(end.params for end in ends))
