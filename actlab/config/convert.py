@@ -146,8 +146,13 @@ def load(path: pathlib.Path) -> Config:
 
 
 def fingerprint(config: Config) -> str:
-    """SHA-256, in hex, of all fields that are part of a run's identity."""
-    identity = {path: value for path, value in flat(config).items() if path not in paths("external")}
+    """SHA-256, in hex, of the fields that are part of a run's identity and not at their defaults.
+
+    So a field that a later version adds, at the default that is what this version does, changes no fingerprint.
+    """
+    defaults = flat(Config())
+    own = {path: value for path, value in flat(config).items() if path not in paths("external")}
+    identity = {path: value for path, value in own.items() if value != defaults.get(path)}
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 

