@@ -42,9 +42,14 @@ def revival_rate(dead_PU: Bool[np.ndarray, "P *units"]) -> Float[np.ndarray, "P"
 def kaplan_meier(runs: Sequence[Censuses]) -> Curve:
     """Survival of the units of some runs, all layers together, over training steps (Kaplan and Meier 1958).
 
-    A unit's life ends at the first census at which it is permanently dead. Other lives are censored at their run's last
-    census, which comes early in a run that diverged. The interval is Greenwood's on the log-log scale, NaN where the
-    share is 0 or 1; it takes units for independent, which the units of one run are not.
+    S(t) = prod over steps s <= t of (1 - deaths at s / units at risk at s). A unit that is dead (D4) at one census and
+    alive at a later one has not died. A death is dated to the first census from which on the unit is dead at all of at
+    least two: a unit that is dead at the last census alone may come back, as units that flicker do, so that it is
+    censored there, as are those that are alive, and so is every unit of a run that ended early, at its own last census.
+    Near the end few censuses confirm a death, so that the curve counts units that would still have come back.
+
+    The interval is Greenwood's on the log-log scale, NaN where the share is 0 or 1; it takes units for independent,
+    which the units of one run are not.
     """
     ends, events = zip(*(_lives(run) for run in runs), strict=True)
     end_U, event_U = np.concatenate(ends), np.concatenate(events)
@@ -63,5 +68,5 @@ def kaplan_meier(runs: Sequence[Censuses]) -> Curve:
 def _lives(run: Censuses) -> tuple[Int[np.ndarray, "U"], Bool[np.ndarray, "U"]]:
     """The step at which each unit was last known, and whether it died there."""
     gone_PU = permanently_dead(run.dead_PLF.reshape(len(run.steps_P), -1))
-    event_U = gone_PU[-1]
+    event_U = np.logical_or.reduce(gone_PU[:-1], axis=0)  # the last census has no later one that could confirm a death
     return np.where(event_U, run.steps_P[gone_PU.argmax(axis=0)], run.steps_P[-1]), event_U

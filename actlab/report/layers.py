@@ -195,7 +195,7 @@ def _survival(study: Study, filters: charts.Filters, found: Sequence[Row]) -> Bl
     if not found:
         return Text("Survival of units is unknown: there was no census (config.train.census_every).", "note")
     if all(row[6] == 1 for row in found):
-        return Text("No unit of any run died permanently.", "note")
+        return Text("No unit was dead at a census and at all later ones.", "note")
     base = alt.Chart().encode(x=charts.STEPS)
     scale = alt.Scale(zero=False, nice=False, domainMax=1, padding=4)
     y = alt.Y("share:Q", title="share of units alive", scale=scale, axis=alt.Axis(tickCount=5))
@@ -214,7 +214,7 @@ def _survival(study: Study, filters: charts.Filters, found: Sequence[Row]) -> Bl
         {"points": Rows(SURVIVAL, found)},
         f"Falling steps: the share of units alive. At the end: {said}.",
         "Survival of units (Kaplan-Meier). A unit dies at the first census from which on it is dead (D4) at every "
-        "later one; at the last census every dead unit counts, for no later census can show a revival. The band is "
+        "later one, of which there must be one: a unit that is dead at the last census alone is censored. The band is "
         "Greenwood's 95% interval. It assumes independent units; the units of one run are not.",
         {"survival_of_units": {}},
     )
