@@ -170,12 +170,14 @@ def _three_functions() -> Finding:
 
 @claim("A45", "table", "The output printed under the text's code is what that code prints.")
 def _printed_output() -> Finding:
-    cells = [cell for z, *texts in VALUES.values() for cell in values_row(z, *texts).values()]
+    # The code prints GELU, its tanh form and the gradient; Phi stands in the text's table alone.
+    rows = [list(values_row(z, *texts).values()) for z, *texts in VALUES.values()]
+    cells = [cell for _, *printed in rows for cell in printed]
     slopes = [cell for z, text in SLOPES.values() for cell in slope_row(z, text).values()]
     wrong, wrong_slopes = sum(not cell.right for cell in cells), sum(not cell.right for cell in slopes)
     evidence = (
-        f"{wrong_slopes} of {len(slopes)} gradients and {wrong} of {len(cells)} values differ from what the formulas "
-        "give: the block is no output of them."
+        f"{wrong_slopes} of {len(slopes)} gradients and {wrong} of {len(cells)} values (GELU and its tanh form at "
+        f"{len(rows)} points) differ from what the formulas give: the block is no output of them."
     )
     return Finding(graded(wrong + wrong_slopes == 0), evidence)
 
