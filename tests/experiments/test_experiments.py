@@ -111,13 +111,18 @@ def cost(activation, ratio=1.0, flops=1.0, **changes):
 def test_claims_on_cost_are_decided_by_their_rows():
     decide = module_of("activation_cost", "decide.py").decide
     layer = {"setting": "feed_forward", "pass": "forward_backward"}
-    rows = [cost("relu"), cost("gelu", 2.5, 64.0), cost("gelu", 1.1, **layer)]
+    rows = [cost("relu"), cost("relu", **layer), cost("gelu", 2.5, 64.0), cost("gelu", 1.1, **layer)]
     words = {id: entry["verdict"] for id, entry in decide(rows).items()}
     assert words == {"A10": "supported", "A50": "refuted", "B20": "supported"}
-    slower = [*rows, cost("gelu", 1.5, **layer, dtype="bfloat16")]
+    slower = [*rows, *(cost(name, ratio, **layer, dtype="bfloat16") for name, ratio in (("relu", 1), ("gelu", 1.5)))]
     assert decide(slower)["B20"]["verdict"] == "refuted" and "bfloat16" in decide(slower)["B20"]["evidence"]
     near = [*rows, cost("gelu", 2.0, 3.5, size="9x9"), cost("relu", size="9x9")]
     assert decide(near)["A10"]["verdict"] == "undecided" and decide(near)["A50"]["verdict"] == "refuted"
+    # A time is divided by that of ReLU against itself: what is 2.5 times an unfair 1.33 is not 2.
+    unfair = [cost("relu", 1.33), *rows[1:]]
+    assert decide(unfair)["A10"]["verdict"] == "refuted" and "is 1.88" in decide(unfair)["A10"]["evidence"]
+    with pytest.raises(UserError, match="no row of relu at alone"):
+        decide(rows[1:])
     assert decide([])["B20"] == decide([cost("relu")])["B20"] and decide([])["B20"]["verdict"] == "undecided"
 
 
