@@ -3,7 +3,7 @@
 import collections
 import dataclasses
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,13 +27,16 @@ class Verdict(enum.StrEnum):
     REFUTED = "refuted"
     EQUIVALENT = "equivalent"
     UNDECIDED = "undecided"
+    MIXED = "mixed"  # arms or readings that do not agree
 
     @property
     def words(self) -> str:
         """The verdict with its reach."""
-        return f"{self} at this scale" if self in comparison.STYLE else str(self)
+        return f"{self} at this scale" if self is Verdict.MIXED or self in comparison.STYLE else str(self)
 
 
+_HOLDS = {Verdict.TRUE, Verdict.SUPPORTED}
+_FAILS = {Verdict.FALSE, Verdict.REFUTED}
 STYLE: Mapping[str, str] = {
     Verdict.TRUE: "green",
     Verdict.FALSE: "red",
@@ -41,17 +44,57 @@ STYLE: Mapping[str, str] = {
     Verdict.UNSUPPORTED: "magenta",
     Verdict.OPEN: "cyan",
     **comparison.STYLE,
+    Verdict.MIXED: "bright_yellow",
 }
 
 
 @dataclasses.dataclass(frozen=True)
+class Arm:
+    """What the runs of a study at one place say of a statement: a verdict, and the `numbers` behind it in words."""
+
+    where: str
+    verdict: Verdict
+    numbers: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """A statement that a claim may be read as, `of` some quantity, with each arm that tests it.
+
+    One that does not decide is printed beside those that do.
+    """
+
+    of: str
+    arms: tuple[Arm, ...]
+    decides: bool = True
+
+    @property
+    def verdict(self) -> Verdict:
+        """The arms' verdict if they have the same, mixed if the statement holds in one and fails in another.
+
+        Else it is refuted if it is in one, for it is said of all, and undecided otherwise. An arm in which the two are
+        equal fails beside one in which they differ.
+        """
+        found = {arm.verdict for arm in self.arms}
+        if len(found) == 1:
+            return found.pop()
+        if Verdict.MIXED in found or (found & _HOLDS and found & {*_FAILS, Verdict.EQUIVALENT}):
+            return Verdict.MIXED
+        return Verdict.REFUTED if found & _FAILS else Verdict.UNDECIDED
+
+
+@dataclasses.dataclass(frozen=True)
 class Finding:
-    """A verdict with its evidence. `secondary`: part of it is quoted from another source than the original."""
+    """A verdict with its evidence. `secondary`: part of it is quoted from another source than the original.
+
+    `readings` are what studies say, in the order in which they are printed.
+    """
 
     verdict: Verdict
     evidence: str
     source: str = "computed"
     secondary: bool = False
+    readings: tuple[Reading, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,4 +229,12 @@ def _verdict(claim: Claim, finding: Finding) -> Text:
 
 
 def _evidence(finding: Finding) -> str:
-    return f"{finding.evidence} [secondary source]" if finding.secondary else finding.evidence
+    own = f"{finding.evidence} [secondary source]" if finding.secondary else finding.evidence
+    return "\n".join([own, *(line for reading in finding.readings for line in _lines(reading))])
+
+
+def _lines(reading: Reading) -> Iterator[str]:
+    words = f"{reading.verdict.words}" if reading.decides else f"{reading.verdict.words}, which does not decide"
+    yield f"{reading.of or 'Studies'}: {words}"
+    for arm in reading.arms:
+        yield f"- {arm.where}: {arm.verdict}. {arm.numbers}"

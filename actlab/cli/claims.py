@@ -22,8 +22,8 @@ def main(argv: Sequence[str]) -> None:
     flags.DEFINE_string(
         "verdict",
         None,
-        "Only these: true, false, imprecise, unsupported, open; or supported, refuted, equivalent, undecided, at a "
-        "scale.",
+        "Only these: true, false, imprecise, unsupported, open; or, at a scale, supported, refuted, equivalent, "
+        "undecided, mixed.",
         flag_values=given,
     )
     flags.DEFINE_bool("questions", False, "Answers the five questions of text A instead.", flag_values=given)
