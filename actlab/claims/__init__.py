@@ -9,8 +9,9 @@ import dataclasses
 import itertools
 import json
 import pathlib
+from collections.abc import Mapping
 
-from actlab.claims import architecture, gelu_approximation, gelu_values, relu_vs_gelu, studies, tanh
+from actlab.claims import architecture, gelu_approximation, gelu_values, measured, relu_vs_gelu, studies, tanh
 from actlab.claims.claim import Arm, Claim, Finding, Reading, Verdict, cited, collect
 from actlab.errors import UserError, suggestion
 
@@ -57,10 +58,19 @@ def examine(claims: tuple[Claim, ...], results: pathlib.Path = RESULTS) -> list[
         UserError: for a verdicts.json of another form, or one that judges a claim which names no experiment.
     """
     settled = studies.settled(results, {claim.id: claim.experiments for claim in CLAIMS})
-    return [(claim, _with_studies(claim.check(), settled.get(claim.id, ()))) for claim in claims]
+    return [(claim, _with_readings(claim.check(), _readings(claim.id, settled, results))) for claim in claims]
 
 
-def _with_studies(finding: Finding, readings: tuple[Reading, ...]) -> Finding:
+def _readings(id: str, settled: Mapping[str, tuple[Reading, ...]], results: pathlib.Path) -> tuple[Reading, ...]:
+    """Those that are computed from the studies' tables behind those of the studies' own tests."""
+    tested = settled.get(id, ())
+    computed = tuple(measured.READINGS[id](results)) if id in measured.READINGS else ()
+    if computed and id in measured.DIRECT:
+        tested = tuple(dataclasses.replace(reading, decides=False) for reading in tested)
+    return (*tested, *computed)
+
+
+def _with_readings(finding: Finding, readings: tuple[Reading, ...]) -> Finding:
     """Readings replace a verdict that is open or unsupported: by theirs, or by mixed. A computed one stays."""
     verdict, verdicts = finding.verdict, {reading.verdict for reading in readings if reading.decides}
     if verdict in _UNSETTLED and verdicts:
