@@ -33,7 +33,8 @@ def main(argv: Sequence[str]) -> None:
     for init, scale in SCALES.items():
         mine = [run for run in runs if dict(run.axes)[INIT] == init]
         losses = at_own_best_rates(mine)
-        sizes = {name: nonlinear_size(name, scale) for name in losses}
+        gains = {name: 1.0 if init == "gpt2" else activations.moments(name).forward_gain for name in losses}
+        sizes = {name: gains[name] * nonlinear_size(name, scale) for name in losses}
         means = {name: float(np.mean(values)) for name, values in losses.items()}
         for place, name in enumerate(sorted(means, key=means.__getitem__), 1):
             rows.append({"init": init, "place": place, "activation": name, "loss": means[name], "N": sizes[name]})
@@ -82,11 +83,8 @@ def tau(sizes: dict[str, float], losses: dict[str, np.ndarray]) -> tuple[float, 
     one, two = np.triu_indices(len(size), 1)
     signs = np.sign(size[one] - size[two])
     resampled = table[:, seeds].mean(axis=2)
-    return (
-        float(test.statistic),
-        float(test.pvalue),
-        (signs[:, None] * np.sign(resampled[two] - resampled[one])).mean(axis=0),
-    )
+    taus = (signs[:, None] * np.sign(resampled[two] - resampled[one])).mean(axis=0)
+    return float(test.statistic), float(test.pvalue), taus
 
 
 if __name__ == "__main__":

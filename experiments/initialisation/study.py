@@ -1,6 +1,7 @@
 """Question: is the order of activations one of activations, or of the scale at which their inputs start?
 
-Command: python -m actlab.main --config=experiments/initialisation/study.py[:small|char|paper] --workdir=runs/initialisation
+Command: python -m actlab.main --config=experiments/initialisation/study.py --workdir=runs/initialisation
+Presets, after a colon: small (default), char, paper.
 Nine activations, three initialisations, five learning rates a factor of 1.8 apart, eight seeds: 1,080 runs.
 Expected time: small about 4 hours of one CPU core; --dry_run tells the time of this machine.
 Expected loss: small about 1.4 nats/byte with gain and fan_in, 1.4 to 1.6 with gpt2.
