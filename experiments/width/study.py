@@ -1,0 +1,63 @@
+"""Question: does the gap between ReLU and GELU depend on the width, and on how weights and rates move with it?
+
+Command: python -m actlab.main --config=experiments/width/study.py:SETTING-WIDTH --workdir=runs/width_SETTING_WIDTH
+SETTING is gpt2 (weights of 0.02), gain or mup (fan_in at the base width 64); WIDTH is 64, 128 or 256, on a GPU also 512.
+Two activations, five learning rates a factor of 1.8 apart, eight seeds: 80 runs in each of nine arms.
+Expected time: 10, 30 and 150 minutes of one CPU core an arm; --dry_run tells the time of this machine.
+Expected loss: 1.4 to 1.5 nats/byte at width 64.
+"""
+
+import itertools
+
+from ml_collections import config_dict
+
+from actlab.config import presets
+from actlab.errors import UserError, suggestion
+
+# 2 layers over bytes, 1.0M tokens at every width; heads of 32 units.
+SMALL = {
+    **presets.TINY,
+    "model.n_layers": 2,
+    "train.eval_every": 1000,
+    "train.checkpoint_every": 1000,
+    "train.probe_every": 0,
+    "train.census_every": 0,
+    "devices.max_lanes": 8,
+}
+SETTINGS = {
+    "gpt2": {},
+    "gain": {"model.init": "gain"},
+    "mup": {"model.init": "fan_in", "model.parametrization": "mup"},
+}
+WIDTHS = (64, 128, 256, 512)
+ARMS = tuple(f"{setting}-{width}" for setting, width in itertools.product(SETTINGS, WIDTHS))
+# In the order in which they are trained. Without mup the best rate is expected to fall as the width grows.
+RATES = {
+    "gpt2": {
+        64: (1e-2, 5.6e-3, 1.8e-2, 3.2e-3, 3.2e-2),
+        128: (5.6e-3, 3.2e-3, 1e-2, 1.8e-3, 1.8e-2),
+        256: (3.2e-3, 1.8e-3, 5.6e-3, 1e-3, 1e-2),
+        512: (1.8e-3, 1e-3, 3.2e-3, 5.6e-4, 5.6e-3),
+    },
+}
+RATES |= {"gain": RATES["gpt2"], "mup": dict.fromkeys(WIDTHS, RATES["gpt2"][64])}
+QUESTIONS = ("gelu<relu",)
+
+
+def get_config(preset: str = "gpt2-64") -> config_dict.ConfigDict:
+    """One arm: a setting at a width.
+
+    Raises:
+        UserError: for an unknown arm.
+    """
+    setting, _, width = preset.partition("-")
+    if preset not in ARMS:
+        raise UserError(f"unknown preset {preset!r}: {suggestion(preset, ARMS)}")
+    shape = {"model.d_model": int(width), "model.n_heads": int(width) // 32}
+    values = presets.study("small", {**SMALL, **shape, **SETTINGS[setting]})
+    values.sweep = {
+        "model.activation": ("relu", "gelu"),
+        "optimizer.learning_rate": RATES[setting][int(width)],
+        "seed": (1, 2, 3, 4, 5, 6, 7, 8),
+    }
+    return values
