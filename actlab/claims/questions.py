@@ -1,7 +1,10 @@
 """The five questions that text A puts to its reader, answered with computed numbers."""
 
+import csv
 import dataclasses
 import math
+import pathlib
+import statistics
 from collections.abc import Callable
 
 import numpy as np
@@ -9,24 +12,26 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from actlab.claims import gelu_approximation, maths
+from actlab.analysis.effects import ALPHA, Effect, nats, paired
+from actlab.claims import RESULTS, gelu_approximation, maths
 from actlab.claims.architecture import BERT_BASE, BERT_LARGE
 from actlab.claims.maths import Phi, jax_tanh_form, phi, steepest_fall, turning_point
 from actlab.models.layers import INIT_STD
 
+SWAPS = pathlib.Path("activation_swap", "evaluations.csv")
 SCALES = (0.25, 0.5, 1.0, 2.0)
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """A question, and what computes its answer."""
+    """A question, and what computes its answer from the folder of studies, of which most need nothing."""
 
     id: str
     text: str
-    answer: Callable[[], str]
+    answer: Callable[[pathlib.Path], str]
 
 
-def at_zero() -> str:
+def at_zero(_: pathlib.Path = RESULTS) -> str:
     """Value, slope, curvature and series of GELU at 0."""
     value, gate = float(maths.value("gelu", 0.0)), float(Phi(0.0))
     slopes = [float(maths.slope(name, 0.0)) for name in ("gelu", "gelu_tanh")]
@@ -42,7 +47,7 @@ def at_zero() -> str:
     )
 
 
-def at_minus_two_and_a_half() -> str:
+def at_minus_two_and_a_half(_: pathlib.Path = RESULTS) -> str:
     """Value and slope at z = -2.5, and what that slope does."""
     z = -2.5
     value, slope = float(maths.value("gelu", z)), float(maths.slope("gelu", z))
@@ -69,24 +74,77 @@ def change(first: str, second: str, scale: float) -> tuple[float, float]:
     return math.sqrt(power), maths.mean(difference, scale)
 
 
-def swap() -> str:
-    """What replacing GELU by ReLU in a trained BERT-base does at once, and how to tell that from dying units."""
+def swap(results: pathlib.Path = RESULTS) -> str:
+    """What replacing GELU by ReLU in a trained encoder does at once, by computation and by the study of it."""
     swapped = [change("gelu", "relu", scale) for scale in SCALES]
     control = [change("gelu", "gelu_tanh", scale)[0] for scale in SCALES]
+    table = results / SWAPS
     return (
         f"BERT-base has {BERT_BASE['blocks']} feed-forward blocks, not {BERT_LARGE['blocks']}. Its weights were "
         "fitted to GELU, so the swap changes every block's function before a step is taken; dying units need "
         f"training. For pre-activations N(0, s^2) with s = {', '.join(f'{scale:g}' for scale in SCALES)} the hidden "
         f"vector changes by {', '.join(f'{relative:.1%}' for relative, _ in swapped)} of its root mean square, with "
         f"a mean shift of {', '.join(f'{shift:+.4f}' for _, shift in swapped)} per unit (GELU to its tanh form: "
-        f"{min(control):.3%} to {max(control):.3%}). To verify (experiment X-6): the loss right after the swap "
-        "against the number of swapped blocks; dead units before and after fine-tuning; controls GELU to tanh form, "
-        "swap with the mean shift folded into the next bias, swap with continued pre-training, ReLU from the start; "
-        "several seeds, since three epochs of fine-tuning are noisy."
+        f"{min(control):.3%} to {max(control):.3%}). "
+    ) + (_swap_measured(table) if table.is_file() else _TO_VERIFY)
+
+
+_TO_VERIFY = (
+    "To verify (experiment X-6): the loss right after the swap against the number of swapped blocks; dead units before "
+    "and after fine-tuning; controls GELU to tanh form, swap with the mean shift folded into the next bias, swap with "
+    "continued pre-training, ReLU from the start; several seeds, since three epochs of fine-tuning are noisy."
+)
+
+
+def _swap_measured(path: pathlib.Path) -> str:
+    """The answer of experiment X-6, from its row per run and evaluation."""
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    blocks = sorted({int(row["blocks"]) for row in rows if row["to"] == "relu"})
+    every = blocks[-1]
+
+    def cell(stage: str, last: bool, of: str, to: str, n: int, fold: bool = False) -> dict[int, float]:
+        """A number by seed, at the first or the last evaluation."""
+        arm = {"stage": stage, "activation": "gelu", "to": to, "blocks": str(n), "fold": str(fold)}
+        mine = [row for row in rows if row[of] and arm.items() <= row.items()]
+        step = (max if last else min)(int(row["step"]) for row in mine)
+        return {int(row["seed"]): float(row[of]) for row in mine if int(row["step"]) == step}
+
+    def above(stage: str, last: bool, n: int, fold: bool = False, to: str = "relu") -> Effect:
+        return paired(cell(stage, last, "loss", to, n, fold), cell(stage, last, "loss", "", 0))
+
+    def share(stage: str, last: bool) -> float:
+        return statistics.fmean(cell(stage, last, "dead_fraction", "relu", every).values())
+
+    at_once = [above("swap", False, n) for n in blocks]
+    folded, later = above("swap", False, every, fold=True), above("swap", True, every)
+    control, tuned = above("swap", False, every, to="gelu_tanh"), above("finetune", True, every)
+    steps = max(int(row["step"]) for row in rows if row["stage"] == "swap")
+    before, after = share("finetune", False), share("finetune", True)
+    mismatch = "what is lost before any step is lost to weights that were fitted to another function"
+    verdict = f"units die, too, but {mismatch}" if after > before else f"no more die, and {mismatch}"
+    losses = ", ".join(f"{_mean(effect):.3f}" for effect in at_once)
+    shown = "" if tuned.p is not None and tuned.p <= ALPHA else ", a difference that is not shown"
+    return (
+        f"Experiment X-6 (experiments/{SWAPS.parent}, {at_once[-1].n} seeds) has answered it at the scale of an "
+        f"encoder with {every} blocks. ReLU in {', '.join(map(str, blocks))} of them costs {losses} nats per masked "
+        f"token before any step, the last {_within(at_once[-1])}; the control, GELU's tanh form in all, "
+        f"{_within(control)}. To fold the mean shift into the next bias takes "
+        f"{1 - _mean(folded) / _mean(at_once[-1]):.0%} of it back without training, and {steps} steps of pre-training "
+        f"leave {_within(later)}. Of the swapped units {before:.1%} are dead (D4) before fine-tuning and {after:.1%} "
+        f"after it: {verdict}. After fine-tuning the loss is above that without a swap by {_within(tuned)}{shown}."
     )
 
 
-def near_zero() -> str:
+def _mean(effect: Effect) -> float:
+    return statistics.fmean(effect.differences)
+
+
+def _within(effect: Effect) -> str:
+    low, high = effect.interval or (math.nan, math.nan)
+    return f"{nats(_mean(effect))} (95% interval {nats(low)} to {nats(high)})"
+
+
+def near_zero(_: pathlib.Path = RESULTS) -> str:
     """What the tanh form becomes for small z."""
     z = 0.1
     beta = 2 * math.sqrt(2 / math.pi)
@@ -102,7 +160,7 @@ def near_zero() -> str:
     )
 
 
-def slower() -> str:
+def slower(_: pathlib.Path = RESULTS) -> str:
     """Where GELU learns more slowly than ReLU."""
     width = 384
     scale = INIT_STD * math.sqrt(width)
@@ -142,9 +200,9 @@ QUESTIONS = (
 )
 
 
-def answers() -> RenderableType:
-    """Every question with its answer, for the terminal."""
+def answers(results: pathlib.Path = RESULTS) -> RenderableType:
+    """Every question with its answer, for the terminal; `results` is the folder of studies."""
     grid = Table.grid(padding=(0, 2, 1, 0))
     for question in QUESTIONS:
-        grid.add_row(question.id, Group(Text(question.text, style="bold"), Text(question.answer())))
+        grid.add_row(question.id, Group(Text(question.text, style="bold"), Text(question.answer(results))))
     return grid

@@ -40,12 +40,12 @@ def main(argv: Sequence[str]) -> None:
     from actlab.claims import claim, questions
 
     console = command.console(soft_wrap=False)
-    if given.questions:
-        console.print(questions.answers())
-        return
     results = claims.RESULTS if given.results is None else pathlib.Path(given.results)
     if given.results is not None and not results.is_dir():
         raise UserError(f"--results={results} is not a folder: give the one that holds the studies.")
+    if given.questions:
+        console.print(questions.answers(results))
+        return
     if given.id:
         console.print(claim.full(*claims.examine((claims.get(given.id),), results)[0]))
         return
