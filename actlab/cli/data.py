@@ -10,8 +10,9 @@
   python -m actlab data prepare sst2 --from=DIR                    the same from train.tsv and dev.tsv
   python -m actlab data list
 
-In text files a line <|endoftext|> stands after each document. Without train.txt and valid.txt all .txt files are
-taken, and about 5% of the documents are held out for validation. Names: tiny_stories, story_grammar, or your own.
+In text files a line <|endoftext|> stands after each document. valid.txt is halved into validation and test. Without
+train.txt and valid.txt all .txt files are taken, and about 5% of the documents held out, half for each. Names:
+tiny_stories, story_grammar, or your own.
 """
 
 from collections.abc import Sequence

@@ -205,7 +205,7 @@ class TrainConfig:
     log_every: int = field(10, "training rows in metrics.jsonl", unit="steps", low=1, roles={"recording"})
     eval_every: int = field(250, "validation rows in metrics.jsonl", unit="steps", low=1, roles={"recording"})
     eval_tokens: int = field(
-        2**17, "validation tokens, in whole documents; the same for all runs", unit="tokens", low=1
+        2**17, "tokens of validation, and of test, in whole documents; the same for all runs", unit="tokens", low=1
     )
     checkpoint_every: int = field(
         500, "a multiple of eval_every, so that the best checkpoint is known", unit="steps", low=1, roles={"recording"}

@@ -5,7 +5,7 @@ from pathlib import Path
 from actlab.data import cache, datasets, gpt2, sets, tokenizers
 from actlab.data.cache import Split, TokenCache
 from actlab.data.datasets import STORY_GRAMMAR, TINY_STORIES
-from actlab.data.sources import N_STORIES
+from actlab.data.sources import N_STORIES, SPLITS
 from actlab.errors import UserError, suggestion
 
 __all__ = ["N_STORIES", "Split", "TokenCache", "open_tokens", "prepare", "resolve_name"]
@@ -17,14 +17,21 @@ def resolve_name(name: str, directory: str | Path, task: str = "") -> str:
     With a task, "auto" is the task's dataset.
 
     Raises:
-      UserError: a dataset that is not prepared, with the command that prepares it, or one without the task's labels.
+      UserError: a dataset that is not prepared, or by an older version only, with the command that prepares it, or one
+        without the task's labels.
     """
     directory = Path(directory)
     name = sets.dataset_of(task, name) if task else name
+    wanted = TINY_STORIES if name == "auto" else name
+    datasets.check_name(wanted)
+    definition = sets.definition(wanted)
+    if not definition.built_in and datasets.outdated(wanted, directory):
+        raise UserError(
+            f"data.name={wanted!r} in data.dir={str(directory)!r} was prepared by an older version, without a test "
+            f"split: {definition.hint(directory)}."
+        )
     if name == "auto":
         return TINY_STORIES if datasets.find(TINY_STORIES, directory) else STORY_GRAMMAR
-    datasets.check_name(name)
-    definition = sets.definition(name)
     if not definition.built_in and not datasets.find(name, directory):
         usable = [*datasets.prepared(directory), *(one for one in sets.known() if one.built_in)]
         raise UserError(
@@ -95,7 +102,8 @@ def prepare(
     if tokenizer is not None:
         _check_tokenizer(name, directory, tokenizer, n_stories)
     dataset, made = datasets.prepare(name, directory, folder, n_stories=n_stories, show=progress)
-    counts = f"{dataset.n_documents['train']:,} train and {dataset.n_documents['validation']:,} validation documents"
+    train, validation, test = (f"{dataset.n_documents[split]:,} {split}" for split in SPLITS)
+    counts = f"{train}, {validation} and {test} documents"
     sentence = f"{name} is in {dataset.root} with {counts}: {said[made]}"
     if tokenizer is None:
         return sentence

@@ -17,9 +17,8 @@ from actlab.data.sources import SPLITS
 from actlab.data.tokenizers import Tokenizer
 from actlab.errors import UserError
 
-BUILDER_VERSION = 1
+BUILDER_VERSION = 2
 META = "meta.json"
-NATS = "validation_nats.npy"
 VERIFY_BYTES = 1 << 30  # caches up to this size are hashed at each opening, of larger ones only the sizes are checked
 
 
@@ -31,6 +30,7 @@ class Split:
     tokens: UInt[np.ndarray, "n_tokens"]
     starts: Int64[np.ndarray, "n_starts"]  # first token of each document, then n_tokens
     n_bytes: int  # of the documents as UTF-8, without end-of-texts
+    nats: Float64[np.ndarray, "n_documents"] | None = None  # -log probability, of held-out text where known
 
     @property
     def n_documents(self) -> int:
@@ -46,6 +46,7 @@ class Labels:
     classes: tuple[str, ...]
     train: Int8[np.ndarray, "n_train"]
     validation: Int8[np.ndarray, "n_validation"]
+    test: Int8[np.ndarray, "n_test"]
     hash: str
 
 
@@ -83,7 +84,7 @@ class TokenCache:
     meta: Meta
     train: Split
     validation: Split
-    validation_nats: Float64[np.ndarray, "n_documents"] | None  # -log probability, where it is known
+    test: Split
     labels: Labels | None = None
 
     @property
@@ -168,9 +169,8 @@ def open_cache(folder: Path) -> TokenCache:
     """
     meta = read_meta(folder)
     _verify(folder, meta)
-    train, validation = (_open_split(folder, meta, split) for split in SPLITS)
-    nats = np.load(folder / NATS) if NATS in meta.sums else None
-    return TokenCache(folder, meta, train, validation, nats)
+    train, validation, test = (_open_split(folder, meta, split) for split in SPLITS)
+    return TokenCache(folder, meta, train, validation, test)
 
 
 def _open_split(folder: Path, meta: Meta, split: str) -> Split:
@@ -178,7 +178,9 @@ def _open_split(folder: Path, meta: Meta, split: str) -> Split:
     starts = np.load(_starts_file(folder, split))
     if starts[-1] != len(tokens) or len(starts) != meta.n_documents[split] + 1:
         raise preparing.damaged(_starts_file(folder, split), "it does not match the tokens")
-    return Split(f"{meta.name}/{split}", tokens, starts, meta.n_bytes[split])
+    path = _nats_file(folder, split)
+    nats = np.load(path) if path.name in meta.sums else None
+    return Split(f"{meta.name}/{split}", tokens, starts, meta.n_bytes[split], nats)
 
 
 def make(dataset: Dataset, tokenizer: Tokenizer, folder: Path, *, show: bool = True) -> None:
@@ -194,8 +196,8 @@ def make(dataset: Dataset, tokenizer: Tokenizer, folder: Path, *, show: bool = T
         with preparing.track(f"tokenizing {dataset.name} with {tokenizer.name}, bytes", total, show=show) as advance:
             for split in SPLITS:
                 n_tokens[split] = _write_split(dataset, tokenizer, split, draft, dtype, advance)
-        if dataset.entropy_nats is not None:
-            np.save(draft / NATS, np.array(dataset.nats("validation"), np.float64))
+        for split in SPLITS[1:] if dataset.entropy_nats is not None else ():
+            np.save(_nats_file(draft, split), np.array(dataset.nats(split), np.float64))
         sums = {path.name: preparing.sha256(path) for path in sorted(draft.iterdir())}
         tokenizer.save(draft / "tokenizer")  # which has a hash of its own
         meta = Meta(
@@ -247,6 +249,10 @@ def _tokens_file(folder: Path, split: str) -> Path:
 
 def _starts_file(folder: Path, split: str) -> Path:
     return folder / f"{split}_starts.npy"
+
+
+def _nats_file(folder: Path, split: str) -> Path:
+    return folder / f"{split}_nats.npy"
 
 
 def _verify(folder: Path, meta: Meta) -> None:

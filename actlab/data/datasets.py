@@ -17,7 +17,7 @@ RESERVED = ("auto", "downloads", "gpt2", "tokens")
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-    """A prepared dataset with the splits "train" and "validation"."""
+    """A prepared dataset with the splits "train", "validation" and "test"."""
 
     name: str
     root: Path
@@ -54,6 +54,12 @@ def find(name: str, directory: Path, *, n_stories: int = N_STORIES) -> Dataset |
     """The dataset of that name if it is prepared, without reading its documents."""
     root = directory / sets.definition(name, n_stories).folder
     return _load(root) if (root / TFDS_VERSION / RECORD).exists() else None
+
+
+def outdated(name: str, directory: Path) -> bool:
+    """Whether all that is prepared under that name is of an older version, without a test split."""
+    root = directory / sets.definition(name).folder
+    return any(root.glob(f"*/{RECORD}")) and not (root / TFDS_VERSION / RECORD).exists()
 
 
 def prepared(directory: Path) -> list[Dataset]:

@@ -1,4 +1,4 @@
-"""Rows of token ids, one source per objective: the training batches, the validation set, and what is known about it.
+"""Rows of token ids, one source per objective: training batches, validation and test set, and what is known of these.
 
 A batch is a pure function of (seed, step): a resumed run, another lane and another process read the same rows. In each
 epoch every window or document is read once, in an order drawn from (seed, epoch); a batch may straddle two epochs.
@@ -8,7 +8,7 @@ import abc
 import dataclasses
 import functools
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float32, Int, Int32, Int64, Shaped, UInt
@@ -17,12 +17,15 @@ from actlab.data.cache import Split, TokenCache
 from actlab.data.tokenizers import Specials
 from actlab.errors import UserError
 
-VALIDATION_SEED = 2**64 - 1  # for drawn validation tokens; the seeds of runs are smaller
+DRAWN_SEED = 2**64 - 1  # for drawn validation and test tokens; the seeds of runs are smaller
 # One permutation per lane's seed, two where a batch straddles epochs. Each takes 20 MB at 5 million windows.
 KEPT_PERMUTATIONS = 64
 _COUNTED = 2**24  # tokens counted at once
 
+NO_DOCUMENT = -1
+
 Rows = Int32[np.ndarray, "b W"]
+HeldOut = Literal["validation", "test"]
 ALL = slice(None)
 
 
@@ -38,14 +41,15 @@ class Majority(NamedTuple):
     loss: float  # nats per document
 
 
-class Validation(NamedTuple):
-    """The rows that every run is evaluated on, and what is known about the loss there.
+class Scored(NamedTuple):
+    """The rows of a split that every run is evaluated on, and what is known about the loss there.
 
     The number of rows is a multiple of the batch size: the last ones may be filler, which has no weight.
     """
 
     rows: Int32[np.ndarray, "n W"]
     weights: Float32[np.ndarray, "n K"] | None  # of the targets; None where the objective draws them
+    documents: Int32[np.ndarray, "n K"]  # of each target, or of each token where targets are drawn; NO_DOCUMENT: filler
     floor: float | None = None  # the exact Bayes loss, in nats per token
     unigram: float | None = None  # the unigram entropy, in nats: the lowest loss of a prediction without context
     majority: Majority | None = None
@@ -58,15 +62,23 @@ class RowSource(abc.ABC):
     cache: TokenCache
     context: int
     batch_size: int
-    eval_tokens: int  # validation takes the first whole documents that have at least so many tokens
+    eval_tokens: int  # a split is scored on its first whole documents that have at least so many tokens
 
     @abc.abstractmethod
     def batch(self, seed: int, step: int, rows: slice = ALL) -> Rows:
         """The training batch of a step, or some rows of it: each of several processes reads its own only."""
 
+    def validation(self) -> Scored:
+        """The validation set, the same for every seed: learning rates are chosen on it."""
+        return self._scored("validation")
+
+    def test(self) -> Scored:
+        """The test set, which chooses nothing: differences are read on it."""
+        return self._scored("test")
+
     @abc.abstractmethod
-    def validation(self) -> Validation:
-        """The validation set, the same for every seed."""
+    def _scored(self, split: HeldOut) -> Scored:
+        """The rows of a split that is held out."""
 
     def _shuffled(self, n: int, seed: int, step: int, rows: slice) -> Int64[np.ndarray, "b"]:
         """Which of n windows or documents are the rows of a step's batch."""
@@ -78,9 +90,10 @@ class RowSource(abc.ABC):
             chosen[here] = _permutation(seed, epoch, n)[places[here]]
         return chosen
 
-    def _n_validation_documents(self) -> int:
-        split = self.cache.validation
-        return min(int(np.searchsorted(split.starts, self.eval_tokens + 1)), split.n_documents)
+    def _held_out(self, split: HeldOut) -> tuple[Split, int]:
+        """The tokens of a split, and how many of its documents are scored."""
+        tokens: Split = getattr(self.cache, split)
+        return tokens, min(int(np.searchsorted(tokens.starts, self.eval_tokens + 1)), tokens.n_documents)
 
     def _filled(self, rows: Shaped[np.ndarray, "n W"], value: int) -> Shaped[np.ndarray, "m W"]:
         """Rows of one value are added up to a multiple of the batch size."""
@@ -113,31 +126,36 @@ class NextTokenRows(RowSource):
         windows = self._shuffled((len(text) - 1) // self.context, seed, step, rows)
         return text[windows[:, None] * self.context + np.arange(self.context + 1)].astype(np.int32)
 
-    def validation(self) -> Validation:
+    def _scored(self, split: HeldOut) -> Scored:
         """See RowSource. Filler is the first window again, with weight 0."""
-        windows, weights = self._validation_windows()
-        floor, weights = self._floor(windows, weights), self._filled(weights, 0)
-        filler = np.repeat(windows[:1], len(weights) - len(windows), axis=0)
-        return Validation(np.concatenate([windows, filler]), weights, floor=floor)
+        windows, documents = self._scored_windows(split)
+        floor = self._floor(split, windows, documents)
+        documents = self._filled(documents, NO_DOCUMENT)
+        filler = np.repeat(windows[:1], len(documents) - len(windows), axis=0)
+        weights = (documents != NO_DOCUMENT).astype(np.float32)
+        return Scored(np.concatenate([windows, filler]), weights, documents, floor=floor)
 
-    def _validation_windows(self) -> tuple[Int32[np.ndarray, "n {self.context}+1"], Float32[np.ndarray, "n L"]]:
-        """The validation documents cut into windows, and the weight of each target.
+    def _scored_windows(
+        self, split: HeldOut
+    ) -> tuple[Int32[np.ndarray, "n {self.context}+1"], Int32[np.ndarray, "n L"]]:
+        """The documents cut into windows, and the document of each target.
 
-        Every token of the documents, end marks included, is a target of weight 1 once; the rest of the last window is
-        end of text, with weight 0.
+        Every token of the documents, end marks included, is a target once; the rest of the last window is end of text
+        and of no document.
         """
-        split, context = self.cache.validation, self.context
-        stream = split.tokens[: split.starts[self._n_validation_documents()]].astype(np.int32)
+        (tokens, n_documents), context = self._held_out(split), self.context
+        stream = tokens.tokens[: tokens.starts[n_documents]].astype(np.int32)
         n_windows = -(-(len(stream) - 1) // context)
         padded = np.full(n_windows * context + 1, stream[0], np.int32)
         padded[: len(stream)] = stream
         windows = padded[np.arange(n_windows)[:, None] * context + np.arange(context + 1)]
-        weights = (np.arange(n_windows * context) < len(stream) - 1).astype(np.float32)
+        documents = np.full(n_windows * context, NO_DOCUMENT, np.int32)
+        documents[: len(stream) - 1] = np.repeat(np.arange(n_documents), np.diff(tokens.starts[: n_documents + 1]))
         if self.corruption != "none":
-            windows = self._drawn(windows.shape, VALIDATION_SEED, 0)
-        return windows, weights.reshape(n_windows, context)
+            windows = self._drawn(windows.shape, DRAWN_SEED, ("validation", "test").index(split))
+        return windows, documents.reshape(n_windows, context)
 
-    def _floor(self, windows: Rows, weights: Float32[np.ndarray, "n L"]) -> float | None:
+    def _floor(self, split: HeldOut, windows: Rows, documents: Int32[np.ndarray, "n L"]) -> float | None:
         """Loss of the true distribution, in nats per token; None where it is unknown."""
         cache = self.cache
         if self.corruption == "random":
@@ -147,13 +165,13 @@ class NextTokenRows(RowSource):
             counts_V = np.zeros(cache.vocab_size, np.int64)
             for part in np.array_split(cache.train.tokens, -(-len(cache.train.tokens) // _COUNTED)):
                 counts_V += np.bincount(part, minlength=cache.vocab_size)
-            return float(-np.log(counts_V[windows[:, 1:][weights > 0]] / len(cache.train.tokens)).mean())
+            return float(-np.log(counts_V[windows[:, 1:][documents != NO_DOCUMENT]] / len(cache.train.tokens)).mean())
         # The entropy of a text is that of its tokens only where the text follows from them.
-        if cache.validation_nats is None or not cache.tokenizer.lossless:
+        tokens, n_documents = self._held_out(split)
+        if tokens.nats is None or not cache.tokenizer.lossless:
             return None
-        n_documents = self._n_validation_documents()
-        n_targets = int(cache.validation.starts[n_documents]) - 1
-        return float(cache.validation_nats[:n_documents].sum() / n_targets)
+        n_targets = int(tokens.starts[n_documents]) - 1
+        return float(tokens.nats[:n_documents].sum() / n_targets)
 
     def _drawn(self, shape: tuple[int, ...], seed: int, step: int) -> Int32[np.ndarray, "..."]:
         """Tokens without order, a function of (seed, step)."""
@@ -172,13 +190,13 @@ class PackedRows(NextTokenRows):
         """See RowSource."""
         return super().batch(seed, step, rows)[:, 1:]
 
-    def validation(self) -> Validation:
+    def _scored(self, split: HeldOut) -> Scored:
         """See RowSource. Filler is padding."""
-        windows, weights = self._validation_windows()
+        windows, documents = self._scored_windows(split)
         specials = self.cache.tokenizer.specials
-        rows = np.where(weights == 1, windows[:, 1:], specials.padding).astype(np.int32)
-        rows = self._filled(rows, specials.padding)
-        return Validation(rows, None, unigram=unigram_entropy(rows, specials))
+        rows = np.where(documents != NO_DOCUMENT, windows[:, 1:], specials.padding).astype(np.int32)
+        rows, documents = self._filled(rows, specials.padding), self._filled(documents, NO_DOCUMENT)
+        return Scored(rows, None, documents, unigram=unigram_entropy(rows, specials))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,13 +209,14 @@ class DocumentRows(RowSource):
         chosen = self._shuffled(split.n_documents, seed, step, rows)
         return document_rows(split, self.cache.tokenizer.specials, chosen, self.context)
 
-    def validation(self) -> Validation:
+    def _scored(self, split: HeldOut) -> Scored:
         """See RowSource. Filler is padding."""
-        specials = self.cache.tokenizer.specials
-        documents = np.arange(self._n_validation_documents())
-        rows = document_rows(self.cache.validation, specials, documents, self.context)
-        rows = self._filled(rows, specials.padding)
-        return Validation(rows, None, unigram=unigram_entropy(rows, specials))
+        (tokens, n_documents), specials = self._held_out(split), self.cache.tokenizer.specials
+        numbers = np.arange(n_documents)
+        rows = self._filled(document_rows(tokens, specials, numbers, self.context), specials.padding)
+        documents = self._filled(np.repeat(numbers[:, None].astype(np.int32), self.context, axis=1), NO_DOCUMENT)
+        documents = np.where(rows == specials.padding, np.int32(NO_DOCUMENT), documents)
+        return Scored(rows, None, documents, unigram=unigram_entropy(rows, specials))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,15 +228,17 @@ class LabelledRows(RowSource):
         chosen = self._shuffled(self.cache.train.n_documents, seed, step, rows)
         return self._labelled("train", chosen)
 
-    def validation(self) -> Validation:
+    def _scored(self, split: HeldOut) -> Scored:
         """See RowSource. Filler is padding with the label 0, since every row must have a class."""
-        rows = self._labelled("validation", np.arange(self._n_validation_documents()))
+        _, n_documents = self._held_out(split)
+        numbers = np.arange(n_documents)
+        rows = self._labelled(split, numbers)
         assert self.cache.labels is not None
         known = majority(self.cache.labels.train, rows[:, -1], len(self.cache.labels.classes))
-        weights = self._filled(np.ones((len(rows), 1), np.float32), 0)
-        n_documents, rows = len(rows), self._filled(rows, self.cache.tokenizer.specials.padding)
+        documents = self._filled(numbers[:, None].astype(np.int32), NO_DOCUMENT)
+        rows = self._filled(rows, self.cache.tokenizer.specials.padding)
         rows[n_documents:, -1] = 0
-        return Validation(rows, weights, majority=known)
+        return Scored(rows, (documents != NO_DOCUMENT).astype(np.float32), documents, majority=known)
 
     def _labelled(self, split: str, documents: Int64[np.ndarray, "n"]) -> Rows:
         assert self.cache.labels is not None
@@ -255,13 +276,13 @@ def unigram_entropy(rows: Rows, specials: Specials) -> float:
     return float(-(shares * np.log(shares)).sum())
 
 
-def majority(train: Int[np.ndarray, "n"], validation: Int[np.ndarray, "m"], n_classes: int) -> Majority:
-    """The baseline of training labels on validation labels.
+def majority(train: Int[np.ndarray, "n"], scored: Int[np.ndarray, "m"], n_classes: int) -> Majority:
+    """The baseline of training labels on the labels of another split.
 
     Its probabilities count one document more of each class, so that a class that training lacks has a finite loss.
     """
     counts = np.bincount(train, minlength=n_classes)
-    found = np.bincount(validation, minlength=n_classes)
+    found = np.bincount(scored, minlength=n_classes)
     label, n = int(counts.argmax()), found.sum()
     # F1 = 2 TP / (2 TP + FP + FN) is 0 for the other classes, and undefined for those that do not occur.
     f1 = 2 * found[label] / (n + found[label])

@@ -11,15 +11,16 @@ from typing import Any, ClassVar
 from actlab.data.preparing import digest, sha256
 from actlab.errors import UserError
 
-SPLITS = ("train", "validation")
-TFDS_VERSION = "1.0.0"  # of every dataset, and the name of the folder of its files; changed text has another hash
+SPLITS = ("train", "validation", "test")
+# Of every dataset, and the name of the folder of its files; changed text has another hash. Version 1 had no test split.
+TFDS_VERSION = "2.0.0"
 N_STORIES = 100_000
 DOCUMENTS_PER_SHARD = 20_000
 SHARD_BYTES = 64 << 20  # TFDS holds one shard in memory while it writes it
 
 SEPARATOR = "<|endoftext|>"
 TRAIN_FILE, VALIDATION_FILE = "train.txt", "valid.txt"
-VALIDATION_FRACTION = 0.05
+HELD_OUT_FRACTION = 0.05  # of the documents, for validation and test together
 LAST_FRACTION = 0.1  # of a single document
 MAX_DOCUMENT_BYTES = 1 << 30  # a TFDS example is a protocol buffer, which ends at 2 GiB
 
@@ -29,7 +30,7 @@ Documents = Callable[[], Iterator[str]]
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Documents of both splits, ready to be written."""
+    """Documents of all splits, ready to be written."""
 
     hash: str  # of the text
     licence: str
@@ -87,7 +88,7 @@ def even_shards(count: int) -> list[int]:
 
 @dataclasses.dataclass(frozen=True)
 class TextFolder:
-    """Text files that hold documents for both splits."""
+    """Text files that hold documents for all splits."""
 
     directory: Path
     files: tuple[Path, ...]
@@ -103,30 +104,42 @@ class TextFolder:
         return digest(["paired" if self.paired else "mixed", *map(sha256, self.files)])
 
     def splits(self) -> Mapping[str, Documents]:
-        """Readers of the two splits. Files that are not paired are read once, to know the range of hashes.
+        """Readers of the three splits. The documents to be divided are read once, to know their hashes.
+
+        valid.txt is halved into validation and test. Of other files the 5% of lowest hashes are held out and halved:
+        at least two texts, so that each split has one, and never all. A text that stands alone is cut instead: the only
+        one into its last tenth and what is before it, the only one that is held out into halves.
 
         Raises:
           UserError: a file is not UTF-8.
         """
+        train, divided = ([self.files[0]], self.files[1:]) if self.paired else ((), self.files)
+        hashes = sorted({text_hash(text) for text in documents(divided)})
         if self.paired:
-            train, validation = self.files
-            return {"train": lambda: documents([train]), "validation": lambda: documents([validation])}
-        everything = functools.partial(documents, self.files)
-        lowest, highest = 1 << 64, -1
-        for text in everything():
-            lowest, highest = min(lowest, _hash(text)), max(highest, _hash(text))
-        if lowest >= highest:
-            return _cut(next(everything(), ""))
+            held_out = hashes
+        elif len(hashes) > 1:
+            n_low = sum(value < HELD_OUT_FRACTION * 2**64 for value in hashes)
+            held_out = hashes[: min(max(n_low, 2), len(hashes) - 1)]
+        else:
+            first, last = _cut(next(documents(divided), ""), 1 - LAST_FRACTION)
+            return {"train": _reader(first), **_halved(last)}
+        highest = max(held_out, default=-1)
 
-        def held_out(text: str) -> bool:
-            # The lowest hash is always held out, the highest never: with two documents each split has one.
-            value = _hash(text)
-            return value == lowest or (value < VALIDATION_FRACTION * 2**64 and value != highest)
+        def training() -> Iterator[str]:
+            yield from documents(train)
+            if not self.paired:
+                yield from (text for text in documents(divided) if text_hash(text) > highest)
 
-        return {
-            "train": lambda: (text for text in everything() if not held_out(text)),
-            "validation": lambda: (text for text in everything() if held_out(text)),
-        }
+        split_of = halves(held_out)
+        if split_of is None:
+            kept = (text for text in documents(divided) if text_hash(text) <= highest)
+            return {"train": training, **_halved(next(kept, ""))}
+
+        def half(split: str) -> Iterator[str]:
+            hashed = ((text, text_hash(text)) for text in documents(divided))
+            return (text for text, value in hashed if value <= highest and split_of(value) == split)
+
+        return {"train": training, **{split: functools.partial(half, split) for split in ("validation", "test")}}
 
 
 def find_texts(directory: Path, *, paired: bool = False) -> TextFolder:
@@ -218,18 +231,41 @@ def _shards(texts: Iterable[str]) -> list[int]:
     return counts
 
 
-def _hash(text: str) -> int:
+def text_hash(text: str) -> int:
+    """The first 64 bits of a text's SHA-256, which say what split it belongs to."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
 
 
-def _cut(text: str) -> Mapping[str, Documents]:
-    """A single document, cut before its last tenth: between paragraphs, else lines, else words."""
-    goal = int(len(text) * (1 - LAST_FRACTION))
+def halves(hashes: Iterable[int]) -> Callable[[int], str] | None:
+    """Which texts, by their hashes, are validation and which test; None for fewer than two different texts.
+
+    The last bit decides, which does not depend on the order of hashes. Only the lowest hash is always validation and
+    the highest always test, so that each has a text.
+    """
+    known = set(hashes)
+    if len(known) < 2:
+        return None
+    always = {min(known): "validation", max(known): "test"}
+    return lambda value: always.get(value) or ("validation", "test")[value & 1]
+
+
+def _cut(text: str, share: float) -> tuple[str, str]:
+    """A document's first part, about that share of it, and the rest: cut between paragraphs, else lines, else words."""
+    goal = int(len(text) * share)
     for mark in ("\n\n", "\n", " "):
-        place = text.rfind(mark, int(len(text) * 0.8), goal + len(mark))
+        place = text.rfind(mark, int(len(text) * (share - LAST_FRACTION)), goal + len(mark))
         if place > 0:
             break
     else:
         place = goal
-    first, last = text[:place].strip(), text[place:].strip()
-    return {"train": lambda: iter([first] if first else []), "validation": lambda: iter([last] if last else [])}
+    return text[:place].strip(), text[place:].strip()
+
+
+def _halved(text: str) -> Mapping[str, Documents]:
+    validation, test = _cut(text, 0.5)
+    return {"validation": _reader(validation), "test": _reader(test)}
+
+
+def _reader(text: str) -> Documents:
+    """Of a single document, none if it is empty."""
+    return lambda: iter([text] if text else [])

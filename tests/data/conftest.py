@@ -24,6 +24,6 @@ def write_texts(tmp_path: Path) -> WriteTexts:
 
 @pytest.fixture
 def few_stories(monkeypatch: pytest.MonkeyPatch) -> int:
-    """The story grammar has few validation stories."""
-    monkeypatch.setattr(story_grammar, "N_VALIDATION_STORIES", 10)
+    """The story grammar has few stories of validation and of test."""
+    monkeypatch.setattr(story_grammar, "N_HELD_OUT_STORIES", 10)
     return 10

@@ -1,4 +1,6 @@
+import dataclasses
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,7 +38,7 @@ def test_the_stream_is_a_mark_then_documents_with_marks(opened):
     assert split.starts.tolist() == [1, *np.cumsum([len(text) + 1 for text in kept]) + 1]
     assert (split.n_documents, split.n_bytes) == (3, sum(map(len, kept)))
     assert split.starts[-1] == len(split.tokens)
-    assert opened.validation_nats is None and opened.meta.entropy_nats is None
+    assert opened.validation.nats is None and opened.meta.entropy_nats is None
     for d in range(split.n_documents):
         document = split.tokens[split.starts[d] : split.starts[d + 1] - 1]
         assert opened.tokenizer.decode(document) == kept[d].decode()
@@ -135,11 +137,19 @@ def test_text_shorter_than_a_window_is_refused_before_its_tokens_are_written(tmp
 
 
 def test_new_text_makes_new_tokens(opened, tmp_path, write_texts):
-    for path in (opened.folder.parents[1] / "1.0.0").iterdir():
-        path.unlink()
-    (opened.folder.parents[1] / "1.0.0").rmdir()
+    shutil.rmtree(opened.folder.parents[1] / "2.0.0")
     actlab.data.prepare("mine", tmp_path, source=write_texts(["new"], ["held"], name="new"), progress=False)
     assert actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False).train.n_documents == 1
+
+
+def test_tokens_of_an_older_version_are_made_again(opened, tmp_path):
+    meta = cache.read_meta(opened.folder)
+    (opened.folder / "test.tokens").unlink()
+    older = dataclasses.replace(meta, builder_version=1)
+    older = dataclasses.replace(older, fingerprint=older.expected_fingerprint())
+    (opened.folder / "meta.json").write_text(json.dumps(dataclasses.asdict(older)))
+    again = actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False)
+    assert again.fingerprint == opened.fingerprint and again.test.n_documents == 1
 
 
 def test_an_error_while_tokenizing_leaves_nothing(tmp_path, texts, monkeypatch):
@@ -176,7 +186,9 @@ def test_a_folder_is_whole_or_absent(tmp_path):
 def test_the_grammar_is_there_at_first_use_with_its_nats(tmp_path, few_stories):
     opened = actlab.data.open_tokens("auto", tmp_path, "bytes", n_stories=20, progress=False)
     assert (opened.name, opened.train.n_documents, opened.validation.n_documents) == ("story_grammar", 20, few_stories)
-    drawn = stories.stories(story_grammar.CORPUS_SEED, "validation", few_stories)
-    assert opened.validation_nats is not None and opened.validation_nats.dtype == np.float64
-    assert opened.validation_nats.tolist() == [story.nats for story in drawn]
+    for name, split in (("validation", opened.validation), ("test", opened.test)):
+        drawn = stories.stories(story_grammar.CORPUS_SEED, name, few_stories)
+        assert split.nats is not None and split.nats.dtype == np.float64
+        assert split.nats.tolist() == [story.nats for story in drawn]
+    assert opened.train.nats is None
     assert opened.meta.entropy_nats == stories.entropy_nats()

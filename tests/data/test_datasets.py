@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import actlab.data
 from actlab.data import datasets, preparing, sets, sources
@@ -42,14 +44,17 @@ def test_text_that_is_not_utf8_is_named_with_its_byte(tmp_path):
 def test_a_dataset_reads_back_in_order_across_shards(tmp_path, write_texts, monkeypatch):
     monkeypatch.setattr(sources, "SHARD_BYTES", 100)
     train = [f"story {i} é" for i in range(100)]
-    folder = write_texts(train, ["held out"])
+    held_out = [f"held out {i}" for i in range(20)]
+    folder = write_texts(train, held_out)
     dataset, made = datasets.prepare("mine", tmp_path / "data", folder, show=False)
     assert made
     assert all_texts(dataset, "train") == train
-    assert all_texts(dataset, "validation") == ["held out"]
-    assert dataset.n_documents == {"train": 100, "validation": 1}
+    validation, test = all_texts(dataset, "validation"), all_texts(dataset, "test")
+    assert sorted(validation + test) == sorted(held_out)
+    assert validation == [text for text in held_out if text not in test]
+    assert dataset.n_documents == {"train": 100, "validation": len(validation), "test": len(test)}
     assert dataset.n_bytes["train"] == sum(len(text.encode()) for text in train)
-    assert len(list((dataset.root / "1.0.0").glob("*train.array_record*"))) > 5
+    assert len(list((dataset.root / "2.0.0").glob("*train.array_record*"))) > 5
 
 
 def test_files_without_a_pair_are_split_by_document(tmp_path):
@@ -59,35 +64,79 @@ def test_files_without_a_pair_are_split_by_document(tmp_path):
     (folder / "b.txt").write_text("\n<|endoftext|>\n".join(texts[:500] + texts[:50]))
     (folder / "a.txt").write_text("\n<|endoftext|>\n".join(texts[500:]))
     dataset, _ = datasets.prepare("mine", tmp_path / "data", folder, show=False)
-    train, validation = all_texts(dataset, "train"), all_texts(dataset, "validation")
-    assert not set(train) & set(validation)
-    assert sorted(train + validation) == sorted(texts + texts[:50])
-    assert 20 <= len(set(validation)) <= 80
+    train, validation, test = (all_texts(dataset, split) for split in sources.SPLITS)
+    assert not set(train) & set(validation + test) and not set(validation) & set(test)
+    assert sorted(train + validation + test) == sorted(texts + texts[:50])
+    assert 10 <= len(set(validation)) <= 45 and 10 <= len(set(test)) <= 45
     assert train == [text for text in texts[500:] + texts[:500] + texts[:50] if text in set(train)]
 
 
-@pytest.mark.parametrize("n", [2, 3, 10])
-def test_few_documents_still_fill_both_splits(tmp_path, n):
+@pytest.mark.parametrize("n", [3, 4, 10])
+def test_few_documents_still_fill_every_split(tmp_path, n):
     for i in range(n):
         (tmp_path / f"{i}.txt").write_text(f"book {i}")
     splits = find_texts(tmp_path).splits()
-    train, validation = (set(splits[split]()) for split in sources.SPLITS)
-    assert train and validation and not train & validation and len(train | validation) == n
+    found = [set(splits[split]()) for split in sources.SPLITS]
+    assert all(found) and sum(map(len, found)) == len(set.union(*found)) == n
+
+
+def test_of_two_documents_one_is_cut_into_validation_and_test(tmp_path):
+    books = [f"book {i}\n\nends" for i in range(2)]
+    for i, book in enumerate(books):
+        (tmp_path / f"{i}.txt").write_text(book)
+    splits = find_texts(tmp_path).splits()
+    (train,), (validation,), (test,) = (splits[split]() for split in sources.SPLITS)
+    assert {train, f"{validation}\n\n{test}"} == set(books)
 
 
 def test_the_train_split_is_never_empty(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "VALIDATION_FRACTION", 1.0)
+    monkeypatch.setattr(sources, "HELD_OUT_FRACTION", 1.0)
     (tmp_path / "x.txt").write_text("\n<|endoftext|>\n".join("abcd"))
     splits = find_texts(tmp_path).splits()
-    assert [len(list(splits[split]())) for split in sources.SPLITS] == [1, 3]
+    counts = [len(list(splits[split]())) for split in sources.SPLITS]
+    assert counts[0] == 1 and counts[1] + counts[2] == 3
 
 
-def test_the_only_document_gives_its_last_tenth(tmp_path):
+def test_the_only_document_gives_its_last_tenth_to_validation_and_test(tmp_path):
     (tmp_path / "play.txt").write_text("\n\n".join(f"Speech {i}." for i in range(100)))
     splits = find_texts(tmp_path).splits()
-    (train,), (validation,) = splits["train"](), splits["validation"]()
-    assert f"{train}\n\n{validation}" == (tmp_path / "play.txt").read_text()
-    assert 0.05 < len(validation) / len(train) < 0.15
+    (train,), (validation,), (test,) = (splits[split]() for split in sources.SPLITS)
+    assert f"{train}\n\n{validation}\n\n{test}" == (tmp_path / "play.txt").read_text()
+    assert 0.02 < len(validation) / len(train) < 0.08 and 0.02 < len(test) / len(train) < 0.08
+
+
+@settings(max_examples=30)
+@given(st.lists(st.text("abc", min_size=1, max_size=3), min_size=2, max_size=30))
+def test_the_halves_of_a_validation_file_are_all_of_it_and_disjoint(tmp_path_factory, texts):
+    folder = tmp_path_factory.mktemp("paired")
+    (folder / "train.txt").write_text("train")
+    (folder / "valid.txt").write_text("\n<|endoftext|>\n".join(texts))
+    splits = find_texts(folder).splits()
+    validation, test = list(splits["validation"]()), list(splits["test"]())
+    if len(set(texts)) > 1:
+        assert validation and test and not set(validation) & set(test)
+        assert sorted(validation + test) == sorted(texts)
+    assert list(splits["train"]()) == ["train"]
+
+
+def test_a_validation_file_is_halved_evenly_and_by_its_texts_alone(tmp_path, write_texts):
+    texts = [f"story {i}" for i in range(2000)]
+    splits, again = (find_texts(write_texts(["a"], some)).splits() for some in (texts, texts[::-1]))
+    test = list(splits["test"]())
+    assert 900 < len(test) < 1100
+    assert set(again["test"]()) == set(test)
+
+
+def test_what_an_older_version_prepared_is_refused_with_the_command(tmp_path, write_texts):
+    folder = write_texts(["a"], ["b", "c"])
+    for name in ("tiny_stories", "mine"):
+        dataset, _ = datasets.prepare(name, tmp_path, folder, show=False)
+        (dataset.root / "2.0.0").rename(dataset.root / "1.0.0")
+    for name, wanted in (("auto", "tiny_stories"), ("tiny_stories", "tiny_stories"), ("mine", "mine")):
+        with pytest.raises(UserError, match=f"{wanted}.*older version, without a test split.*prepare {wanted} --from"):
+            actlab.data.open_tokens(name, tmp_path, "bytes", progress=False)
+    assert datasets.prepare("mine", tmp_path, folder, show=False)[1], "prepared again beside it"
+    assert actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False).test.n_documents == 1
 
 
 @pytest.mark.parametrize(
@@ -118,31 +167,31 @@ def test_unusable_folders_are_refused_and_nothing_is_written(tmp_path, files, me
 )
 def test_names_that_mean_something_else_are_refused(tmp_path, write_texts, name):
     with pytest.raises(UserError, match="data.name="):
-        datasets.prepare(name, tmp_path / "data", write_texts(["a"], ["b"]), show=False)
+        datasets.prepare(name, tmp_path / "data", write_texts(["a"], ["b", "c"]), show=False)
     assert not (tmp_path / "data").exists()
 
 
 def test_the_grammar_takes_no_folder(tmp_path, write_texts):
     with pytest.raises(UserError, match="built in"):
-        datasets.prepare("story_grammar", tmp_path / "data", write_texts(["a"], ["b"]), show=False)
+        datasets.prepare("story_grammar", tmp_path / "data", write_texts(["a"], ["b", "c"]), show=False)
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path, write_texts):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="data.dir=.*cannot be written"):
-        datasets.prepare("mine", tmp_path / "file" / "data", write_texts(["a"], ["b"]), show=False)
+        datasets.prepare("mine", tmp_path / "file" / "data", write_texts(["a"], ["b", "c"]), show=False)
 
 
 def test_other_text_under_the_same_name_is_refused(tmp_path, write_texts):
-    datasets.prepare("mine", tmp_path, write_texts(["a"], ["b"]), show=False)
-    other = write_texts(["a"], ["c"], name="other")
+    datasets.prepare("mine", tmp_path, write_texts(["a"], ["b", "c"]), show=False)
+    other = write_texts(["a"], ["c", "d"], name="other")
     with pytest.raises(UserError, match="made from other text: remove that folder"):
         datasets.prepare("mine", tmp_path, other, show=False)
-    assert datasets.prepare("mine", tmp_path, write_texts(["a"], ["b"], name="same"), show=False)[1] is False
+    assert datasets.prepare("mine", tmp_path, write_texts(["a"], ["b", "c"], name="same"), show=False)[1] is False
 
 
 def test_text_that_changes_while_it_is_read_leaves_nothing(tmp_path, write_texts, monkeypatch):
-    folder = write_texts(["a"], ["b"])
+    folder = write_texts(["a"], ["b", "c"])
     opened = Definition.open
 
     def then_change(*args, **kwargs):
@@ -157,8 +206,8 @@ def test_text_that_changes_while_it_is_read_leaves_nothing(tmp_path, write_texts
 
 
 def test_damaged_records_are_noticed(tmp_path, write_texts):
-    dataset, _ = datasets.prepare("mine", tmp_path, write_texts(["a" * 1000] * 100, ["b"]), show=False)
-    (path,) = (dataset.root / "1.0.0").glob("*train.array_record*")
+    dataset, _ = datasets.prepare("mine", tmp_path, write_texts(["a" * 1000] * 100, ["b", "c"]), show=False)
+    (path,) = (dataset.root / "2.0.0").glob("*train.array_record*")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
@@ -168,9 +217,10 @@ def test_damaged_records_are_noticed(tmp_path, write_texts):
 
 def test_the_grammar_keeps_each_storys_exact_probability(tmp_path, few_stories):
     dataset, _ = datasets.prepare("story_grammar", tmp_path, n_stories=30, show=False)
-    drawn = list(stories.stories(story_grammar.CORPUS_SEED, "validation", few_stories))
-    assert all_texts(dataset, "validation") == [story.text for story in drawn]
-    assert dataset.nats("validation") == [story.nats for story in drawn]
+    for split in ("validation", "test"):
+        drawn = list(stories.stories(story_grammar.CORPUS_SEED, split, few_stories))
+        assert all_texts(dataset, split) == [story.text for story in drawn]
+        assert dataset.nats(split) == [story.nats for story in drawn]
     assert dataset.entropy_nats == stories.entropy_nats()
     datasets.prepare("story_grammar", tmp_path, n_stories=20, show=False)
     assert [one.n_documents["train"] for one in datasets.prepared(tmp_path)] == [20, 30], "side by side"
@@ -190,7 +240,7 @@ class Counting(Definition):
 
     def open(self, directory, given, *, show):
         examples = lambda split: ({"text": f"{split} {i}", "label": i % 2} for i in range(5))
-        shards = {"train": [5], "validation": [5]}
+        shards = {"train": [5], "validation": [5], "test": [5]}
         return Source(self.hash(given), "none", "numbers", shards, examples, labelled=True)
 
 DEFINITION = Counting

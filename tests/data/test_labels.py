@@ -15,9 +15,9 @@ N = 60
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """A data directory whose grammar has few validation stories."""
+    """A data directory whose grammar has few stories that are held out."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(story_grammar, "N_VALIDATION_STORIES", 12)
+        patch.setattr(story_grammar, "N_HELD_OUT_STORIES", 12)
         yield tmp_path_factory.mktemp("data")
 
 
@@ -34,11 +34,11 @@ def test_the_schema_knows_every_task_and_its_classes():
 def test_labels_are_what_the_text_of_each_story_says(data, task, fact):
     found = tokens_of(data, task).labels
     dataset = datasets.find("story_grammar", data, n_stories=N)
-    for split in ("train", "validation"):
+    for split in ("train", "validation", "test"):
         texts = [text for some in dataset.texts(split) for text in some][:12]
         expected = [getattr(derivations.parse(text), fact) for text in texts]
         assert getattr(found, split)[:12].tolist() == expected
-    assert (len(found.train), len(found.validation)) == (N, 12)
+    assert (len(found.train), len(found.validation), len(found.test)) == (N, 12, 12)
     assert 0.4 < found.train.mean() < 0.85, "neither class is rare"
 
 

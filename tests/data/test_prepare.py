@@ -48,8 +48,8 @@ def test_prepare_list_and_prepare_again(tmp_path, write_texts):
     assert sorted((path, path.stat().st_mtime_ns) for path in data.rglob("*") if path.is_file()) == before
     code, out, err = commands.call(command.main, "list", f"--dir={data}")
     fingerprint = actlab.data.open_tokens("mine", data, "bytes").fingerprint
-    assert code == 0 and "mine  3 documents  14 bytes" in out
-    assert f"bytes  19 tokens  vocabulary 257  {fingerprint[:12]}" in out
+    assert code == 0 and "mine  4 documents  14 bytes" in out
+    assert f"bytes  21 tokens  vocabulary 257  {fingerprint[:12]}" in out
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_a_killed_prepare_leaves_nothing_in_the_way(tmp_path, long_texts):
     kill_when(start("prepare", "mine", f"--from={long_texts}", f"--dir={data}"), data / "mine")
     assert datasets.prepared(data) == []
     actlab.data.prepare("mine", data, source=long_texts, progress=False)
-    assert [path.name for path in (data / "mine").iterdir()] == ["1.0.0"]
+    assert [path.name for path in (data / "mine").iterdir()] == ["2.0.0"]
     (dataset,) = datasets.prepared(data)
-    assert dataset.n_documents == {"train": 8_000, "validation": 1}
+    assert dataset.n_documents == {"train": 8_000, "validation": 1, "test": 1}
     assert sum(len(texts) for texts in dataset.texts("train")) == 8_000
 
 
@@ -112,7 +112,7 @@ def test_two_at_once_are_one_after_the_other(tmp_path, long_texts):
 
 def test_a_waiting_process_says_so(tmp_path, write_texts):
     with preparing.locked(tmp_path, "mine", show=False):
-        process = start("prepare", "mine", f"--from={write_texts(['a'], ['b'])}", f"--dir={tmp_path}")
+        process = start("prepare", "mine", f"--from={write_texts(['a'], ['b', 'c'])}", f"--dir={tmp_path}")
         assert process.stderr is not None
         assert "waiting for another process that prepares mine" in process.stderr.readline()
     out, _ = process.communicate(timeout=60)
@@ -121,19 +121,19 @@ def test_a_waiting_process_says_so(tmp_path, write_texts):
 
 def test_auto_is_tiny_stories_where_it_is_prepared(tmp_path, write_texts):
     assert actlab.data.resolve_name("auto", tmp_path) == "story_grammar"
-    actlab.data.prepare("tiny_stories", tmp_path, source=write_texts(["a"], ["b"]), progress=False)
+    actlab.data.prepare("tiny_stories", tmp_path, source=write_texts(["a"], ["b", "c"]), progress=False)
     assert actlab.data.resolve_name("auto", tmp_path) == "tiny_stories"
 
 
 def test_names_that_are_not_prepared_get_the_command_and_the_nearest(tmp_path, write_texts):
-    actlab.data.prepare("fairy_tales", tmp_path, source=write_texts(["a"], ["b"]), progress=False)
+    actlab.data.prepare("fairy_tales", tmp_path, source=write_texts(["a"], ["b", "c"]), progress=False)
     with pytest.raises(UserError, match="prepare fairy_tale --from=DIR.*did you mean 'fairy_tales'?"):
         actlab.data.resolve_name("fairy_tale", tmp_path)
     assert actlab.data.resolve_name("story_grammar", tmp_path) == "story_grammar"
 
 
 def test_the_data_directory_may_be_read_only_once_all_is_made(tmp_path, write_texts, monkeypatch):
-    actlab.data.prepare("mine", tmp_path, source=write_texts(["a"], ["b"]), tokenizer="bytes", progress=False)
+    actlab.data.prepare("mine", tmp_path, source=write_texts(["a"], ["b", "c"]), tokenizer="bytes", progress=False)
     monkeypatch.setattr(preparing, "locked", lambda *args, **kwargs: pytest.fail("wants to write"))
     assert actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False).train.n_documents == 1
 
@@ -145,7 +145,11 @@ def test_the_real_excerpt_goes_all_the_way(tmp_path, tokenizer, train_tokens):
     actlab.data.prepare("gpt2", tmp_path, source=SHARED / "gpt2", progress=False)
     actlab.data.prepare("tiny_stories", tmp_path, source=SHARED / "tinystories", progress=False)
     opened = actlab.data.open_tokens("auto", tmp_path, tokenizer, progress=False)
-    assert (opened.name, opened.train.n_documents, opened.validation.n_documents) == ("tiny_stories", 5235, 400)
+    assert (opened.name, opened.train.n_documents, opened.validation.n_documents + opened.test.n_documents) == (
+        "tiny_stories",
+        5235,
+        400,
+    )
     assert train_tokens in (None, len(opened.train.tokens))
     first = opened.validation.tokens[1 : opened.validation.starts[1] - 1]
     assert opened.tokenizer.decode(first).startswith("Once upon a time, in a small town, there lived")

@@ -1,3 +1,4 @@
+import dataclasses
 import types
 from pathlib import Path
 
@@ -31,10 +32,12 @@ def text_of(tokens) -> Split:
 
 
 def cache_of(
-    train: Split, validation: Split | None = None, *, vocab_size=100, nats=None, lossless=True, labels=None
+    train: Split, held_out: Split | None = None, *, test=None, vocab_size=100, nats=None, lossless=True, labels=None
 ) -> TokenCache:
+    """With `held_out` as validation and, unless `test` is given, as test."""
+    held_out = dataclasses.replace(held_out or split_of([3]), nats=nats)
     meta = Meta(1, "toy", "", "", "", None, "toy", "", vocab_size, "uint16", {}, {}, {}, {}, {}, "")
-    cache = TokenCache(Path(), meta, train, validation or split_of([3]), nats, labels)
+    cache = TokenCache(Path(), meta, train, held_out, test or held_out, labels)
     cache.__dict__["tokenizer"] = types.SimpleNamespace(specials=SPECIALS, lossless=lossless)
     return cache
 
@@ -106,7 +109,10 @@ def test_each_token_of_the_first_documents_is_scored_once(lengths, context, n_to
     enough = np.flatnonzero(sizes >= n_tokens)
     n_documents = enough[0] + 1 if len(enough) else len(lengths)
     cache = cache_of(text_of(range(50)), split)
-    found = NextTokenRows(cache, context, batch_size, n_tokens).validation()
+    found, other = (
+        NextTokenRows(cache, context, batch_size, n_tokens)._scored(name) for name in ("test", "validation")
+    )
+    np.testing.assert_array_equal(found.rows, other.rows)
     assert found.weights is not None and len(found.rows) == len(found.weights) and len(found.rows) % batch_size == 0
     assert found.rows.dtype == np.int32 and found.weights.dtype == np.float32
     expected = split.tokens[1 : split.starts[n_documents]]
@@ -115,10 +121,16 @@ def test_each_token_of_the_first_documents_is_scored_once(lengths, context, n_to
     assert found.weights.sum() == len(expected) and set(np.unique(found.weights)) <= {0, 1}
     n_rows = -(-len(expected) // context)
     assert (found.rows[:n_rows, 1:][found.weights[:n_rows] == 0] == END).all()
+    owners = np.repeat(np.arange(n_documents), np.array(lengths[:n_documents]) + 1)
+    np.testing.assert_array_equal(found.documents[found.weights == 1], owners)
+    assert (found.documents[found.weights == 0] == rows.NO_DOCUMENT).all() and found.documents.dtype == np.int32
     packed = PackedRows(cache, context, batch_size, n_tokens).validation()
+    np.testing.assert_array_equal(packed.documents, found.documents)
     assert packed.weights is None and packed.rows.shape == (len(found.rows), context)
     np.testing.assert_array_equal(packed.rows[packed.rows != SPECIALS.padding], expected)
-    documents = DocumentRows(cache, context, batch_size, n_tokens).validation().rows
+    whole = DocumentRows(cache, context, batch_size, n_tokens).validation()
+    documents, index = whole.rows, np.arange(len(whole.rows))[:, None]
+    np.testing.assert_array_equal(whole.documents, np.where(documents == SPECIALS.padding, rows.NO_DOCUMENT, index))
     assert documents.dtype == np.int32 and documents.shape == (n_documents + -n_documents % batch_size, context)
     for index, row in enumerate(documents[:n_documents]):
         document = split.tokens[split.starts[index] : split.starts[index + 1] - 1].tolist()
@@ -139,6 +151,9 @@ def test_the_floor_is_the_nats_of_the_documents_per_token():
     assert floor(nats=nats) == pytest.approx(5 / 9, rel=1e-12), "two documents of 3 and 4 tokens and their marks"
     assert floor() is None, "text of unknown entropy"
     assert floor(nats=nats, lossless=False) is None, "tokens that lose some of the text"
+    test = dataclasses.replace(split_of([1, 1]), nats=np.array([4.0, 8.0]))
+    cache = cache_of(text_of(range(50)), split, nats=nats, test=test)
+    assert NextTokenRows(cache, 8, 4, 9).test().floor == pytest.approx(3.0), "of the stories of the test split"
 
 
 @pytest.mark.parametrize(("corruption", "shares"), [("shuffled", (0.1, 0.2, 0.3, 0.4, 0)), ("random", (0.2,) * 5)])
@@ -157,6 +172,9 @@ def test_tokens_without_order_have_their_frequencies_and_no_memory(corruption, s
     targets = found.rows[:, 1:][found.weights == 1]
     assert len(targets) == 2501
     assert found.floor == pytest.approx(-np.log(np.array(shares)[targets]).mean(), rel=1e-12)
+    test = source.test()
+    assert not np.array_equal(test.rows, found.rows), "the test set is another draw"
+    assert test.floor is not None and test.floor == pytest.approx(found.floor, rel=0.05)
 
 
 def test_each_document_is_a_row_once_an_epoch_in_an_order_of_seed_and_epoch():
@@ -182,7 +200,7 @@ def test_the_unigram_entropy_is_that_of_ordinary_tokens():
 
 def test_labelled_rows_keep_the_end_of_what_is_too_long_and_carry_the_label():
     split = Split("s", np.array([9, 10, 11, 12, 13, 14, 9, 20, 9], np.uint16), np.array([1, 7, 9]), 0)
-    known = Labels("task", ("no", "yes"), np.array([1, 0], np.int8), np.array([1, 0], np.int8), "")
+    known = Labels("task", ("no", "yes"), *[np.array([1, 0], np.int8)] * 2, np.array([0, 0], np.int8), "")
     cache = cache_of(split, split, labels=known)
     expected = [[101, 12, 13, 14, 102, 1], [101, 20, 102, 103, 103, 0]]
     source = LabelledRows(cache, context=5, batch_size=2, eval_tokens=99)
@@ -193,6 +211,8 @@ def test_labelled_rows_keep_the_end_of_what_is_too_long_and_carry_the_label():
     assert filled.rows.tolist() == [*expected, [103] * 5 + [0]]
     assert filled.weights is not None and filled.weights.tolist() == [[1], [1], [0]]
     assert filled.majority == source.validation().majority
+    assert filled.documents.tolist() == [[0], [1], [rows.NO_DOCUMENT]]
+    assert source.test().rows[:, -1].tolist() == [0, 0], "the labels of the test split"
 
 
 def test_the_majority_is_that_of_training_and_is_scored_on_validation():

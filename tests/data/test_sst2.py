@@ -10,7 +10,7 @@ from actlab.data import datasets, preparing
 from actlab.errors import UserError
 
 TRAIN = [("a fine film ", 1), ('dull , and "long', 0), ("hide new secretions", 0)]
-DEV = [("it 's charming", 1)]
+DEV = [("it 's charming", 1), ("a mess", 0), ("fun", 1), ("it 's charming", 1)]
 
 
 def write(folder, train=TRAIN, dev=DEV, header="sentence\tlabel"):
@@ -26,11 +26,17 @@ def texts(dataset, split):
 
 def test_files_become_a_dataset_with_labels(tmp_path):
     said = actlab.data.prepare("sst2", tmp_path / "data", source=write(tmp_path / "glue"), progress=False)
-    assert "3 train and 1 validation documents" in said and "prepared now" in said
+    assert "3 train, " in said and "prepared now" in said
     dataset = datasets.find("sst2", tmp_path / "data")
     assert texts(dataset, "train") == [text.strip() for text, _ in TRAIN]
     tokens = actlab.data.open_tokens("sst2", tmp_path / "data", "bytes", task="sst2", progress=False)
-    assert tokens.labels.train.tolist() == [1, 0, 0] and tokens.labels.validation.tolist() == [1]
+    assert tokens.labels.train.tolist() == [1, 0, 0]
+    halves = []
+    for split in ("validation", "test"):
+        half = list(zip(texts(dataset, split), getattr(tokens.labels, split).tolist(), strict=True))
+        assert half, split
+        halves.append(half)
+    assert sorted(halves[0] + halves[1]) == sorted(DEV) and not set(halves[0]) & set(halves[1])
     assert tokens.labels.classes == ("negative", "positive")
     again = actlab.data.prepare("sst2", tmp_path / "data", source=tmp_path / "glue", progress=False)
     assert "already prepared" in again
@@ -47,6 +53,7 @@ def test_files_become_a_dataset_with_labels(tmp_path):
         ({"dev": [("", 1)]}, r"dev.tsv, line 2, is not a sentence, a tab and a label"),
         ({"header": "label\tsentence"}, r"train.tsv, line 1, is not sentence and label"),
         ({"dev": []}, r"dev.tsv has no line after its header"),
+        ({"dev": DEV[:1] * 2}, r"dev.tsv has one sentence, too few for validation and test"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told_by_line(tmp_path, changes, words):

@@ -56,7 +56,7 @@ def uncalibrated():
 def stories(tmp_path_factory):
     """A data directory whose grammar has few stories."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(story_grammar, "N_VALIDATION_STORIES", 30)
+        patch.setattr(story_grammar, "N_HELD_OUT_STORIES", 30)
         folder = tmp_path_factory.mktemp("data")
         actlab.data.prepare("story_grammar", folder, n_stories=64, progress=False)
         yield str(folder)

@@ -8,10 +8,10 @@ prefix of another. So a text has at most one derivation, the end of a story cost
     p(story) = product of p(choice | facts),   H = -sum p log p = sum over choices of E[H(choice | facts)] nats/story.
 
 The Bayes floor: on stories of the grammar no predictor has an expected loss below H, and the grammar itself has H. The
-SHA-256 of a story's text decides its split, so training and validation are disjoint whatever the seeds. To a predictor
-that cannot compute the hash a split is a fair sample. One that could would lower its loss by -log P(validation), about
-log 16 = 2.77 nats per validation story, and by no more; but no training data teaches the hash, and training stories
-teach the opposite, that stories of the validation bucket never occur. So the floor of a validation loss is H or, with
+SHA-256 of a story's text decides its split, so training, validation and test are disjoint whatever the seeds. To a
+predictor that cannot compute the hash a split is a fair sample. One that could would lower its loss by -log P(split),
+about log 16 = 2.77 nats per story of validation or of test, and by no more; but no training data teaches the hash, and
+training stories teach the opposite, that stories of those two buckets never occur. So the floor of a loss is H or, with
 less noise, the mean `nats` of the stories that the loss was taken on.
 """
 
@@ -27,14 +27,15 @@ from types import MappingProxyType
 
 from actlab.data.grammar.rules import SHARES, Choice, Facts, Phrase, Rule, read_rules
 
-VERSION = "1.0.0"  # of the stories: another version is another dataset
+VERSION = "2.0.0"  # of the stories and their splits: another version is another dataset
 RULES = Path(__file__).parent / "stories.txt"
 # Facts that follow from another fact.
 IMPLIED = {
     ("sex", "she"): {"he": "she", "him": "her", "his": "her"},
     ("sex", "he"): {"he": "he", "him": "him", "his": "his"},
 }
-BUCKETS = 16  # of the texts' hashes; one of them is validation
+BUCKETS = 16  # of the texts' hashes
+HELD_OUT = {0: "validation", 1: "test"}  # the split of a bucket; the others are training
 LONGEST = 96  # bytes drawn for a story; no story has more choices
 
 
@@ -159,19 +160,24 @@ def story(seed: int, i: int) -> Story:
 
 
 def bucket(text: str) -> int:
-    """The SHA-256 bucket, 0..15, of a story's text; validation is bucket 0."""
+    """The SHA-256 bucket, 0..15, of a story's text."""
     return hashlib.sha256(text.encode()).digest()[0] % BUCKETS
 
 
-def stories(seed: int, split: str, n: int) -> Iterator[Story]:
-    """The first n stories of a split, "train" or "validation", in order of i. Raises ValueError on another split.
+def split_of(text: str) -> str:
+    """The split of a story: "validation" for bucket 0, "test" for bucket 1, "train" for the others."""
+    return HELD_OUT.get(bucket(text), "train")
 
-    The split is a function of the text alone, so no story is in both, under any seeds.
+
+def stories(seed: int, split: str, n: int) -> Iterator[Story]:
+    """The first n stories of "train", "validation" or "test", in order of i. Raises ValueError on another split.
+
+    The split is a function of the text alone, so no story is in two of them, under any seeds.
     """
-    if split not in ("train", "validation"):
-        raise ValueError(f"Unknown split {split!r}: take 'train' or 'validation'.")
+    if split not in ("train", *HELD_OUT.values()):
+        raise ValueError(f"Unknown split {split!r}: take 'train', 'validation' or 'test'.")
     drawn = (story(seed, i) for i in count())
-    return islice((s for s in drawn if (bucket(s.text) == 0) == (split == "validation")), n)
+    return islice((s for s in drawn if split_of(s.text) == split), n)
 
 
 def entropy_nats() -> float:

@@ -1,4 +1,7 @@
-"""SST-2: the sentiment of phrases and sentences of film reviews (Socher et al. 2013), as GLUE has it."""
+"""SST-2: the sentiment of phrases and sentences of film reviews (Socher et al. 2013), as GLUE has it.
+
+The labels of GLUE's own test split are not public, so its validation file is halved into validation and test.
+"""
 
 import zipfile
 from collections.abc import Iterator
@@ -7,10 +10,10 @@ from typing import ClassVar
 
 from actlab.data import preparing
 from actlab.data.preparing import PublicFile
-from actlab.data.sources import Definition, Example, Source, even_shards
+from actlab.data.sources import SPLITS, Definition, Example, Source, even_shards, halves, text_hash
 from actlab.errors import UserError
 
-FILES = {"train": "train.tsv", "validation": "dev.tsv"}
+TRAIN_FILE, DEV_FILE = FILES = "train.tsv", "dev.tsv"
 COLUMNS = ("sentence", "label")
 LICENCE = "unknown"
 ARCHIVE = "SST-2.zip"
@@ -25,7 +28,7 @@ ZIP = PublicFile(
 class SST2(Definition):
     """GLUE's files, each line a sentence and its label."""
 
-    needs: ClassVar = f"GLUE's {' and '.join(FILES.values())}"
+    needs: ClassVar = f"GLUE's {' and '.join(FILES)}"
     tasks: ClassVar = {"sst2": ("negative", "positive")}
 
     def hash(self, given: Path | None) -> str | None:
@@ -54,19 +57,28 @@ class SST2(Definition):
 
 
 def _read(folder: Path | zipfile.Path) -> dict[str, list[Example]]:
-    """The documents of both splits.
+    """The documents of the splits; a sentence that the validation file has twice is in one of its halves only.
 
     Raises:
       UserError: a missing file, another header or nothing after it, a line without its two fields, text that is not
-        UTF-8, or a label other than 0 and 1; names the file and the line.
+        UTF-8, a label other than 0 and 1, or a validation file of a single sentence; names the file and the line.
     """
-    paths = {split: folder / name for split, name in FILES.items()}
-    for path in paths.values():
-        if not path.is_file():
-            raise UserError(
-                f"--from={str(folder)!r} lacks {path.name}: put GLUE's {' and '.join(FILES.values())} there."
-            )
-    return {split: list(_examples(path)) for split, path in paths.items()}
+    for name in FILES:
+        if not (folder / name).is_file():
+            raise UserError(f"--from={str(folder)!r} lacks {name}: put GLUE's {' and '.join(FILES)} there.")
+    found: dict[str, list[Example]] = {split: [] for split in SPLITS}
+    found["train"] += _examples(folder / TRAIN_FILE)
+    held_out = list(_examples(folder / DEV_FILE))
+    split_of = halves(map(_hash, held_out))
+    if split_of is None:
+        raise UserError(f"{folder / DEV_FILE} has one sentence, too few for validation and test: take GLUE's file.")
+    for example in held_out:
+        found[split_of(_hash(example))].append(example)
+    return found
+
+
+def _hash(example: Example) -> int:
+    return text_hash(str(example["text"]))
 
 
 def _examples(path: Path | zipfile.Path) -> Iterator[Example]:

@@ -10,7 +10,7 @@ from actlab.data.sources import Definition, Example, Source, even_shards
 from actlab.errors import UserError
 
 CORPUS_SEED = 20_240_917
-N_VALIDATION_STORIES = 2_000
+N_HELD_OUT_STORIES = 2_000  # of validation, and as many of test
 
 
 class StoryGrammar(Definition):
@@ -28,11 +28,11 @@ class StoryGrammar(Definition):
         """See Definition."""
         if given is not None:
             raise UserError(f"--from={str(given)!r} does not go with {self.name}, which is built in: leave it out.")
-        return digest([stories.VERSION, CORPUS_SEED, self.n_stories, N_VALIDATION_STORIES])
+        return digest([stories.VERSION, CORPUS_SEED, self.n_stories, N_HELD_OUT_STORIES])
 
     def open(self, directory: Path, given: Path | None, *, show: bool) -> Source:
         """See Definition."""
-        counts = {"train": self.n_stories, "validation": N_VALIDATION_STORIES}
+        counts = {"train": self.n_stories, "validation": N_HELD_OUT_STORIES, "test": N_HELD_OUT_STORIES}
 
         def examples(split: str) -> Iterator[Example]:
             for story in stories.stories(CORPUS_SEED, split, counts[split]):
