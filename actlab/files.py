@@ -4,11 +4,11 @@ import os
 import pathlib
 
 
-def write_atomically(path: pathlib.Path, text: str) -> None:
+def write_atomically(path: pathlib.Path, content: str | bytes) -> None:
     """Writes beside, syncs, renames: a reader sees the old file or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
+    with temporary.open("wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)

@@ -15,7 +15,9 @@ from typing import Literal
 from actlab import config as config_lib
 from actlab.config import LOSS_UNITS, Config
 from actlab.errors import UserError
+from actlab.workdir import documents as documents_lib
 from actlab.workdir import records
+from actlab.workdir.documents import Documents
 
 FILE = "results.csv"
 FINGERPRINT = 12  # digits of the data's fingerprint that a table has
@@ -38,7 +40,9 @@ class Result:
     `seconds` is the time of its program with all its `lanes`, evaluations and compilation included; `tokens_per_second`
     the median speed of training alone, of all lanes together. `axes` are the further swept fields, `curve` the
     validation losses (step, loss) from metrics.jsonl or from the column of that name ("400:1.62 800:1.38"), `cells` the
-    row itself. A run that is `waiting`, since its study is not trained to the end, has its place and no numbers.
+    row itself. `test_loss` is the loss after the last step on the test set, which chose nothing; None in tables of
+    versions that had no test split. A run that is `waiting`, since its study is not trained to the end, has its place
+    and no numbers.
     """
 
     run: str
@@ -60,6 +64,8 @@ class Result:
     lanes: int = 1
     best_loss: float | None = None
     floor: float | None = None
+    test_loss: float | None = None
+    test_floor: float | None = None
     data_fingerprint: str = ""
     axes: Axes = ()
     curve: tuple[tuple[int, float], ...] = ()
@@ -133,6 +139,16 @@ def read_each(paths: Sequence[pathlib.Path]) -> list[list[Result]]:
     tables = [source.results(axes) for source in sources]
     every = list(itertools.chain(*tables))
     return [[_with_initial_loss(result, every) for result in table] for table in tables]
+
+
+def documents(path: pathlib.Path) -> dict[str, Documents]:
+    """By run, the test loss on each document; empty where a workdir or table has none beside it.
+
+    Raises:
+        UserError: for a file that is damaged.
+    """
+    file = path / documents_lib.FILE if path.is_dir() else path.with_name(documents_lib.FILE)
+    return documents_lib.read(file) if file.is_file() else {}
 
 
 def _with_initial_loss(run: Result, results: Sequence[Result]) -> Result:
@@ -225,6 +241,8 @@ def _result(row: Row, where: str, axes: Axes, curve: tuple[tuple[int, float], ..
         lanes=cells.whole("lanes") if row.get("lanes") else 1,
         best_loss=cells.optional("best_loss"),
         floor=cells.optional("floor"),
+        test_loss=cells.optional("test_loss"),
+        test_floor=cells.optional("test_floor"),
         data_fingerprint=fingerprint,
         axes=axes,
         curve=curve or cells.curve(),

@@ -44,7 +44,7 @@ class Majority(NamedTuple):
 class Scored(NamedTuple):
     """The rows of a split that every run is evaluated on, and what is known about the loss there.
 
-    The number of rows is a multiple of the batch size: the last ones may be filler, which has no weight.
+    The last rows may be filler, which has no weight, so that their number is a multiple of the batch size.
     """
 
     rows: Int32[np.ndarray, "n W"]
@@ -70,15 +70,18 @@ class RowSource(abc.ABC):
 
     def validation(self) -> Scored:
         """The validation set, the same for every seed: learning rates are chosen on it."""
-        return self._scored("validation")
+        return self._scored("validation", self.batch_size)
 
-    def test(self) -> Scored:
-        """The test set, which chooses nothing: differences are read on it."""
-        return self._scored("test")
+    def test(self, multiple: int) -> Scored:
+        """The test set, which chooses nothing: differences are read on it. It is filled up to a multiple of rows.
+
+        With as many rows as validation has, or a multiple, one compiled function evaluates both.
+        """
+        return self._scored("test", multiple)
 
     @abc.abstractmethod
-    def _scored(self, split: HeldOut) -> Scored:
-        """The rows of a split that is held out."""
+    def _scored(self, split: HeldOut, multiple: int) -> Scored:
+        """The rows of a split that is held out, filled up to a multiple."""
 
     def _shuffled(self, n: int, seed: int, step: int, rows: slice) -> Int64[np.ndarray, "b"]:
         """Which of n windows or documents are the rows of a step's batch."""
@@ -94,10 +97,6 @@ class RowSource(abc.ABC):
         """The tokens of a split, and how many of its documents are scored."""
         tokens: Split = getattr(self.cache, split)
         return tokens, min(int(np.searchsorted(tokens.starts, self.eval_tokens + 1)), tokens.n_documents)
-
-    def _filled(self, rows: Shaped[np.ndarray, "n W"], value: int) -> Shaped[np.ndarray, "m W"]:
-        """Rows of one value are added up to a multiple of the batch size."""
-        return np.pad(rows, ((0, -len(rows) % self.batch_size), (0, 0)), constant_values=value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,11 +125,11 @@ class NextTokenRows(RowSource):
         windows = self._shuffled((len(text) - 1) // self.context, seed, step, rows)
         return text[windows[:, None] * self.context + np.arange(self.context + 1)].astype(np.int32)
 
-    def _scored(self, split: HeldOut) -> Scored:
+    def _scored(self, split: HeldOut, multiple: int) -> Scored:
         """See RowSource. Filler is the first window again, with weight 0."""
         windows, documents = self._scored_windows(split)
         floor = self._floor(split, windows, documents)
-        documents = self._filled(documents, NO_DOCUMENT)
+        documents = _filled(documents, NO_DOCUMENT, multiple)
         filler = np.repeat(windows[:1], len(documents) - len(windows), axis=0)
         weights = (documents != NO_DOCUMENT).astype(np.float32)
         return Scored(np.concatenate([windows, filler]), weights, documents, floor=floor)
@@ -190,12 +189,12 @@ class PackedRows(NextTokenRows):
         """See RowSource."""
         return super().batch(seed, step, rows)[:, 1:]
 
-    def _scored(self, split: HeldOut) -> Scored:
+    def _scored(self, split: HeldOut, multiple: int) -> Scored:
         """See RowSource. Filler is padding."""
         windows, documents = self._scored_windows(split)
         specials = self.cache.tokenizer.specials
         rows = np.where(documents != NO_DOCUMENT, windows[:, 1:], specials.padding).astype(np.int32)
-        rows, documents = self._filled(rows, specials.padding), self._filled(documents, NO_DOCUMENT)
+        rows, documents = _filled(rows, specials.padding, multiple), _filled(documents, NO_DOCUMENT, multiple)
         return Scored(rows, None, documents, unigram=unigram_entropy(rows, specials))
 
 
@@ -209,12 +208,12 @@ class DocumentRows(RowSource):
         chosen = self._shuffled(split.n_documents, seed, step, rows)
         return document_rows(split, self.cache.tokenizer.specials, chosen, self.context)
 
-    def _scored(self, split: HeldOut) -> Scored:
+    def _scored(self, split: HeldOut, multiple: int) -> Scored:
         """See RowSource. Filler is padding."""
         (tokens, n_documents), specials = self._held_out(split), self.cache.tokenizer.specials
         numbers = np.arange(n_documents)
-        rows = self._filled(document_rows(tokens, specials, numbers, self.context), specials.padding)
-        documents = self._filled(np.repeat(numbers[:, None].astype(np.int32), self.context, axis=1), NO_DOCUMENT)
+        rows = _filled(document_rows(tokens, specials, numbers, self.context), specials.padding, multiple)
+        documents = _filled(np.repeat(numbers[:, None].astype(np.int32), self.context, axis=1), NO_DOCUMENT, multiple)
         documents = np.where(rows == specials.padding, np.int32(NO_DOCUMENT), documents)
         return Scored(rows, None, documents, unigram=unigram_entropy(rows, specials))
 
@@ -228,15 +227,15 @@ class LabelledRows(RowSource):
         chosen = self._shuffled(self.cache.train.n_documents, seed, step, rows)
         return self._labelled("train", chosen)
 
-    def _scored(self, split: HeldOut) -> Scored:
+    def _scored(self, split: HeldOut, multiple: int) -> Scored:
         """See RowSource. Filler is padding with the label 0, since every row must have a class."""
         _, n_documents = self._held_out(split)
         numbers = np.arange(n_documents)
         rows = self._labelled(split, numbers)
         assert self.cache.labels is not None
         known = majority(self.cache.labels.train, rows[:, -1], len(self.cache.labels.classes))
-        documents = self._filled(numbers[:, None].astype(np.int32), NO_DOCUMENT)
-        rows = self._filled(rows, self.cache.tokenizer.specials.padding)
+        documents = _filled(numbers[:, None].astype(np.int32), NO_DOCUMENT, multiple)
+        rows = _filled(rows, self.cache.tokenizer.specials.padding, multiple)
         rows[n_documents:, -1] = 0
         return Scored(rows, (documents != NO_DOCUMENT).astype(np.float32), documents, majority=known)
 
@@ -266,6 +265,11 @@ def document_rows(
     last_W1 = np.minimum(lengths_W1 + 1, context - 1)
     marked_WL = np.where(places_L == last_W1, specials.last, np.where(places_L > last_W1, specials.padding, tokens_WL))
     return np.where(places_L == 0, specials.first, marked_WL).astype(np.int32)
+
+
+def _filled(rows: Shaped[np.ndarray, "n W"], value: int, multiple: int) -> Shaped[np.ndarray, "m W"]:
+    """Rows of one value are added up to a multiple."""
+    return np.pad(rows, ((0, -len(rows) % multiple), (0, 0)), constant_values=value)
 
 
 def unigram_entropy(rows: Rows, specials: Specials) -> float:

@@ -1,5 +1,6 @@
 """What a session prints: data, model and floor before it trains; results and a sample of text after."""
 
+import math
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -115,6 +116,8 @@ def _single(console: Console, row: Mapping[str, Any], what: str) -> None:
             f"validation  {float(row['final_loss']):.4f} {LOSS_UNITS[row['objective']]} after {row['steps']} steps "
             f"(best {float(row['best_loss']):.4f} at step {row['best_step']}){floor}"
         )
+        if known := _tested(row):
+            console.print(f"test        {known}")
         if "macro_f1" in row:
             known = f"(majority {float(row['majority_accuracy']):.4f}, {float(row['majority_macro_f1']):.4f})"
             scores = f"accuracy {float(row['accuracy']):.4f}, macro F1 {float(row['macro_f1']):.4f}"
@@ -123,9 +126,16 @@ def _single(console: Console, row: Mapping[str, Any], what: str) -> None:
         console.print(f"            diverged: the loss was not finite at step {row['steps']}")
 
 
+def _tested(row: Mapping[str, Any]) -> str:
+    """The test loss beside its floor; empty for a run of a version that had no test split."""
+    loss, floor = (float(row.get(name) or "nan") for name in ("test_loss", "test_floor"))
+    above = "" if math.isnan(floor) else f"; floor {floor:.4f}, {loss - floor:.4f} above it"
+    return "" if math.isnan(loss) else f"{loss:.4f} {LOSS_UNITS[row['objective']]}{above}"
+
+
 def _table(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    table = Table("run", "status", "steps", "final loss", "best loss", "at step", box=None, pad_edge=False)
+    table = Table("run", "status", "steps", "final loss", "test loss", "best loss", "at step", box=None, pad_edge=False)
     for row in rows:
-        losses = (f"{float(row['final_loss']):.4f}", f"{float(row['best_loss']):.4f}")
+        losses = [f"{float(row.get(name) or 'nan'):.4f}" for name in ("final_loss", "test_loss", "best_loss")]
         table.add_row(row["run"], row["status"], str(row["steps"]), *losses, str(row["best_step"]))
     console.print(table)

@@ -30,7 +30,7 @@ from actlab.training import devices, program_spec, programs
 from actlab.training.checkpoint import Checkpoints, newest
 from actlab.training.loop import Loop, StopSignal
 from actlab.training.program_spec import ProgramSpec
-from actlab.workdir import manifest
+from actlab.workdir import documents, manifest
 from actlab.workdir.records import Row, Workdir
 from actlab.workdir.results import result_row
 from actlab.workdir.traces import read_steps
@@ -279,9 +279,11 @@ class Session:
     def _write_results(self, spec: ProgramSpec, step: int) -> None:
         metrics, traces = self._records.metrics(), self._records.traces()
         for name, config in zip(spec.names, spec.configs, strict=True):
-            row = result_row(config, name, metrics, read_steps(traces, name), spec.costs, spec.floor, step)
+            floors = spec.floor, spec.test_floor
+            row = result_row(config, name, metrics, read_steps(traces, name), spec.costs, floors, step)
             row |= {"objective": spec.objective.name, "lanes": len(spec.names)}
             self._rows[name] = row | _scores(spec, name, metrics) | _further_axes(self._axes[name])
+        documents.write(self._records, traces, [name for name in self._spec_of if name in self._rows])
         self._records.write_results([self._rows[name] for name in self._spec_of if name in self._rows])
 
     def _divide(self, part: str, spec: ProgramSpec, error: Exception) -> None:

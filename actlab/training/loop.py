@@ -17,23 +17,27 @@ from jaxtyping import Bool, Float, Int32
 from actlab import activations
 from actlab.callbacks import Callback, ResumeContext
 from actlab.config import Config
+from actlab.data.rows import NO_DOCUMENT
 from actlab.probes.activity import silent_rate_bound
 from actlab.probes.schedule import is_due, spans
 from actlab.training.checkpoint import Checkpoints
 from actlab.training.losses import Examples
-from actlab.training.programs import Program
+from actlab.training.programs import Program, Scores
 from actlab.training.step import Metrics
+from actlab.workdir import documents
 from actlab.workdir.records import Row, Workdir
 from actlab.workdir.traces import StepBuffer, Steps, dead_row, read_steps
 
 
 @dataclasses.dataclass(frozen=True)
 class Feed:
-    """The data of a program: the rows of a seed's batch at a step, the seeds of its lanes, the validation set."""
+    """The data of a program: the rows of a seed's batch at a step, the seeds of its lanes, validation and test set."""
 
     batch: Callable[[int, int, slice], Int32[np.ndarray, "b W"]]  # (seed, step, rows of the batch)
     seeds: tuple[int, ...]
     validation: Examples  # batches [N, B, ...]
+    test: tuple[Examples, ...]  # pieces of that shape
+    test_documents: Int32[np.ndarray, "M B K"]  # of each target of the pieces; NO_DOCUMENT where there is none
 
     def train(self, steps: range, lanes: slice, rows: slice) -> Int32[np.ndarray, "r K b W"]:
         """Training rows of some lanes and some rows of the batch."""
@@ -107,6 +111,8 @@ class Loop:
                         self._log(waiting)
                         waiting = None
                     loss = self._evaluate(state, step) if evaluate and self._alive.any() else None
+                    if step == n_steps and self._alive.any():
+                        self._test(state, step)
                     self._probe(state, step)
                     if save and self._alive.any():
                         self._save(checkpoints, step, state, loss)
@@ -141,17 +147,36 @@ class Loop:
         self._mark = time.perf_counter()
 
     def _evaluate(self, state: Any, step: int) -> Float[np.ndarray, "R"]:
-        scores = self._program.evaluate(state, self._feed.validation)
+        scores, _ = self._program.evaluate(state, [self._feed.validation])
+        self._score(step, "validation", scores)
+        for callback in self._callbacks:
+            callback.on_evaluation(step, scores.loss)
+        return scores.loss
+
+    def _test(self, state: Any, step: int) -> None:
+        """Evaluates the test set: once in a run, after its last step, since nothing may be chosen by it."""
+        scores, losses_RMBK = self._program.evaluate(state, self._feed.test)
+        self._score(step, "test", scores)
+        of_target_MBK, n_documents = self._feed.test_documents, self._feed.test_documents.max() + 1
+        weights_MBK = np.concatenate([piece.weights for piece in self._feed.test])
+        counted_MBK = (of_target_MBK != NO_DOCUMENT) & (weights_MBK > 0)
+        documents_T = of_target_MBK[counted_MBK]
+        targets_D = np.bincount(documents_T, minlength=n_documents)
+        rows = []
+        for lane in np.flatnonzero(self._alive).tolist():
+            nats_D = np.bincount(documents_T, losses_RMBK[lane][counted_MBK], n_documents)
+            rows.append(documents.row(self._names[lane], step, nats_D, targets_D))
+        self._workdir.append_traces(rows)
+
+    def _score(self, step: int, split: str, scores: Scores) -> None:
+        """Appends a row for each lane that is alive; one whose loss is not finite has diverged."""
         self._elapsed()
         rows = []
         for lane in np.flatnonzero(self._alive).tolist():
             self._alive[lane] = math.isfinite(scores.loss[lane])
             values = {name: float(array[lane]) for name, array in scores._asdict().items() if array is not None}
-            rows.append(self._row(lane, step, "validation", values))
+            rows.append(self._row(lane, step, split, values))
         self._append(rows)
-        for callback in self._callbacks:
-            callback.on_evaluation(step, scores.loss)
-        return scores.loss
 
     def _probe(self, state: Any, step: int) -> None:
         """Appends a row of what is due at `step` for each lane that is alive."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from actlab.models import Model, Readout
 
@@ -36,6 +36,10 @@ class Examples(NamedTuple):
             "places_BK": self.places,
         }
 
+    def of_targets(self, array_NBL: Shaped[np.ndarray, "*N B _"]) -> Shaped[np.ndarray, "*N B K"]:
+        """What an array has at each target, of a value per position or already per target."""
+        return array_NBL if self.places is None else np.take_along_axis(array_NBL, np.asarray(self.places), axis=-1)
+
     @property
     def counted(self) -> Float[Array, "*N B L"] | Float[np.ndarray, "*N B L"]:
         """Weights of tokens in measurements of hidden units: of those that are not padding, or that have a target."""
@@ -55,18 +59,27 @@ def loss(model: Model, params: Any, examples: Examples, key: PRNGKeyArray | None
     return chunked_sum(n_chunks, x_BKD, readout, examples.targets, examples.weights)
 
 
-def hits(model: Model, params: Any, examples: Examples) -> Float[Array, ""]:
-    """Sum of the weights of the targets that the model ranks first."""
+def of_targets(
+    model: Model, params: Any, examples: Examples, counts_hits: bool
+) -> tuple[Float[Array, "B K"], Float[Array, ""] | None]:
+    """Weight times loss of each target, in nats; if asked for, the sum of the weights of those that are ranked first.
+
+    Logits that are too many to hold are computed in chunks, as in `loss`.
+    """
     x_BKD, readout, _ = model.hidden(params, **examples.inputs)
     n_rows, n_places = examples.targets.shape
     n_chunks = chunks(n_rows, n_places, readout.kernel_DV.shape[1])
 
-    def of_chunk(chunk: Any) -> Array:
-        x_BKD, targets_BK, weights_BK = chunk
-        likeliest_T = readout.logits(x_BKD.reshape(-1, x_BKD.shape[-1])).argmax(axis=-1)
-        return ((likeliest_T == targets_BK.reshape(-1)) * weights_BK.reshape(-1)).sum()
+    def of_chunk(chunk: Any) -> tuple[Array, Array | None]:
+        x_BLD, targets_BL, weights_BL = chunk
+        logits_TV = readout.logits(x_BLD.reshape(-1, x_BLD.shape[-1]))
+        losses_BL = cross_entropy(logits_TV, targets_BL.reshape(-1)).reshape(targets_BL.shape) * weights_BL
+        if not counts_hits:
+            return losses_BL, None
+        return losses_BL, ((logits_TV.argmax(axis=-1) == targets_BL.reshape(-1)) * weights_BL.reshape(-1)).sum()
 
-    return jax.lax.map(of_chunk, _cut(n_chunks, (x_BKD, examples.targets, examples.weights))).sum()
+    losses, hits = jax.lax.map(of_chunk, _cut(n_chunks, (x_BKD, examples.targets, examples.weights)))
+    return _join(losses, n_places), None if hits is None else hits.sum()
 
 
 def confusion(model: Model, params: Any, examples: Examples) -> Float[Array, "C C"]:

@@ -21,7 +21,7 @@ from actlab.training.losses import Examples
 # Shares of the chosen tokens that become the mask, and that a random token replaces; the rest is left as it is
 # (Devlin et al. 2018, arXiv:1810.04805, section 3.1).
 HIDDEN, REPLACED = 0.8, 0.1
-# The validation set's masks do not depend on a run's seed, so that all runs are scored on the same targets.
+# The masks of validation and test do not depend on a run's seed, so that all runs are scored on the same targets.
 VALIDATION_SEED = 181_004_805
 
 Windows = Int[Array, "*N W"] | Int[np.ndarray, "*N W"]
@@ -53,7 +53,7 @@ class Objective(abc.ABC):
 
     @abc.abstractmethod
     def scored(self, rows: Windows, weights: Weights | None) -> Examples:
-        """The examples of validation rows; `weights` are those of the targets, if the row source gives them."""
+        """The examples of rows that are scored; `weights` are those of the targets, if the row source gives them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +131,7 @@ class MaskedToken(Objective):
         examples = jax.tree.map(np.asarray, self._masked(jax.random.key(VALIDATION_SEED), jnp.asarray(rows)))
         if not examples.weights.any():
             raise UserError(
-                f"config.data.mask_fraction={self.fraction} chooses no token of the validation set: raise it, "
+                f"config.data.mask_fraction={self.fraction} chooses no token of the validation or test set: raise it, "
                 "model.context or train.eval_tokens."
             )
         return examples

@@ -22,7 +22,8 @@ from actlab.training.programs import Lane, lane_of
 class ProgramSpec:
     """R runs that compile to one program.
 
-    `floor`, `unigram` and `majority` are what is known about the validation set, see data.rows.Validation.
+    `floor`, `unigram` and `majority` are what is known about the validation set, see data.rows.Scored; `test_floor` is
+    the floor of the test set.
     """
 
     names: tuple[str, ...]
@@ -33,7 +34,8 @@ class ProgramSpec:
     feed: Feed
     floor: float | None
     unigram: float | None
-    majority: Majority | None = None
+    majority: Majority | None
+    test_floor: float | None
 
     @property
     def config(self) -> Config:
@@ -99,10 +101,19 @@ def prepare(names: Sequence[str], configs: Sequence[Config], tokens: TokenCache)
     costs = models.costs(model, objective.share(config.model.context))
     source = objective.source(config, tokens)
     found = source.validation()
+    test = source.test(len(found.rows))
     cut = lambda array: array.reshape(-1, config.data.batch_size, *array.shape[1:])  # noqa: E731
-    validation = jax.tree.map(cut, objective.scored(found.rows, found.weights))
-    feed = Feed(source.batch, tuple(config.seed for config in configs), validation)
-    known = (found.floor, found.unigram, found.majority)
+    validation, tested = (jax.tree.map(cut, objective.scored(one.rows, one.weights)) for one in (found, test))
+    n_batches = len(validation.tokens)
+    pieces = range(0, len(tested.tokens), n_batches)
+    feed = Feed(
+        source.batch,
+        tuple(config.seed for config in configs),
+        validation,
+        tuple(jax.tree.map(lambda array, first=first: array[first : first + n_batches], tested) for first in pieces),
+        tested.of_targets(cut(test.documents)),
+    )
+    known = (found.floor, found.unigram, found.majority, test.floor)
     return ProgramSpec(tuple(names), tuple(configs), model, objective, costs, feed, *known)
 
 

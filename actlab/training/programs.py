@@ -6,13 +6,14 @@ step.py and probing.py, as pure functions.
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int32
+from jaxtyping import Array, Bool, Float, Float32, Int32
 
 from actlab import config as config_lib
 from actlab.config import Config
@@ -31,7 +32,7 @@ def lane_of(config: Config) -> Lane:
 
 
 class Scores(NamedTuple):
-    """Scores of each lane on the validation set: mean loss in nats per target, share of targets ranked first.
+    """Scores of each lane on a split: mean loss in nats per target, share of targets ranked first.
 
     A classifier also has the mean of F1 over classes, see losses.macro_f1.
     """
@@ -46,7 +47,7 @@ class Functions(NamedTuple):
 
     init: Any  # (seeds [R]) -> state
     train: Any  # (state, lanes, rows [R, K, B, W], n_steps) -> (state, metrics [R, K]); the state is donated
-    evaluate: Any  # (params, validation [N, B, ...]) -> steps.Sums [R, N]
+    evaluate: Any  # (params, examples [N, B, ...]) -> steps.Evaluated [R, N]
     probe: Any  # (lanes, state, batch [B, ...], 1) -> {name: [R]}
     curvature: Any  # (params, batch [B, ...], 1) -> {name: [R]}
     census: Any  # (params, validation [N, B, ...]) -> dead units [R, layers, F]
@@ -118,20 +119,22 @@ class Program:
         """
         return self.functions.train(state, self.lanes, rows_RKBW, self._scalar(n_steps))
 
-    def evaluate(self, state: steps.TrainState, validation: Examples) -> Scores:
-        """Scores of each lane over batches [N, B] of weighted targets; batches are added up in float64."""
-        sums = self.functions.evaluate(state.params, self._put_batches(validation))
-        loss_RN, hits_RN, confusion_RNCC = jax.device_get(sums)
-        total = validation.weights.sum(dtype=np.float64)
+    def evaluate(
+        self, state: steps.TrainState, pieces: Sequence[Examples]
+    ) -> tuple[Scores, Float32[np.ndarray, "R N B K"]]:
+        """Scores of each lane over pieces, each of batches [n, B] of weighted targets, and weight times loss of each.
 
-        def mean(sums_RN: Any) -> Float[np.ndarray, "R"]:
-            return np.asarray(sums_RN, np.float64).sum(axis=1) / total
-
-        return Scores(
-            mean(loss_RN),
-            None if hits_RN is None else mean(hits_RN),
-            None if confusion_RNCC is None else macro_f1(np.asarray(confusion_RNCC, np.float64).sum(axis=1)),
+        Pieces of one shape share a compiled function. Targets are added up in float64.
+        """
+        found = [jax.device_get(self.functions.evaluate(state.params, self._put_batches(piece))) for piece in pieces]
+        losses_RNBK, hits_RN, confusion_RNCC = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *found)
+        total = math.fsum(piece.weights.sum(dtype=np.float64) for piece in pieces)
+        scores = Scores(
+            losses_RNBK.sum(axis=(1, 2, 3), dtype=np.float64) / total,
+            None if hits_RN is None else hits_RN.sum(axis=1, dtype=np.float64) / total,
+            None if confusion_RNCC is None else macro_f1(confusion_RNCC.sum(axis=1, dtype=np.float64)),
         )
+        return scores, losses_RNBK
 
     def probe(self, state: steps.TrainState, batch: Examples) -> dict[str, Float[np.ndarray, "R"]]:
         """Activity and gradients of each lane on one batch; see probing.probe_step."""
@@ -256,8 +259,8 @@ def _train(
     return jax.lax.while_loop(goes_on, update, (jnp.int32(0), state, empty))[1:]
 
 
-def _evaluate(model: Model, counts_hits: bool, params: Any, validation: Examples) -> Any:
-    return jax.lax.map(lambda batch: steps.eval_step(model, params, batch, counts_hits), validation)
+def _evaluate(model: Model, counts_hits: bool, params: Any, examples: Examples) -> Any:
+    return jax.lax.map(lambda batch: steps.eval_step(model, params, batch, counts_hits), examples)
 
 
 def _reproducible(function: Callable[..., Any], *args: Any) -> Any:

@@ -79,19 +79,19 @@ def update(model: Model, config: Config, lane: Lane, state: TrainState, grads: A
     return learning_rate, *tx.update(grads, state.optimizer, state.params)
 
 
-class Sums(NamedTuple):
-    """Weighted sums over the targets of a batch: losses in nats and, if asked for, correct top predictions."""
+class Evaluated(NamedTuple):
+    """Of the targets of a batch: weight times loss in nats and, if asked for, the weight of correct top predictions."""
 
-    loss: Float[Array, ""]
+    losses: Float[Array, "B K"]
     hits: Float[Array, ""] | None
     confusion: Float[Array, "C C"] | None  # of classifiers, see losses.confusion
 
 
-def eval_step(model: Model, params: Any, examples: Examples, counts_hits: bool) -> Sums:
-    """The sums of one batch."""
-    found = losses.hits(model, params, examples) if counts_hits else None
+def eval_step(model: Model, params: Any, examples: Examples, counts_hits: bool) -> Evaluated:
+    """One batch; its losses are added up on the host, in float64."""
+    losses_BK, hits = losses.of_targets(model, params, examples, counts_hits)
     confusion = losses.confusion(model, params, examples) if model.spec.n_classes else None
-    return Sums(losses.loss(model, params, examples), found, confusion)
+    return Evaluated(losses_BK, hits, confusion)
 
 
 def schedule_fraction(config: OptimizerConfig, n_steps: int, step: Int[Array, ""]) -> Float[Array, ""]:

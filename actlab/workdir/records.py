@@ -1,4 +1,4 @@
-"""A workdir, and its files of rows: config.json, manifest.json, metrics.jsonl, traces.jsonl, results.csv.
+"""A workdir and its files: config.json, manifest.json, metrics.jsonl, traces.jsonl, test_documents.npz, results.csv.
 
 The rows of a run survive any kill: at most the last line is cut short, readers leave it out, and a resume drops every
 row after its checkpoint's step before it writes them again. So no row is ever there twice.
@@ -146,6 +146,11 @@ class Workdir:
         """Forces the rows to disk, before their step is checkpointed: a resume does not write them again."""
         self._metrics.sync()
         self._traces.sync()
+
+    def write_documents(self, content: bytes) -> None:
+        """Replaces test_documents.npz; documents.py makes its content."""
+        if self._writes:
+            write_atomically(self.path / "test_documents.npz", content)
 
     def results(self) -> list[dict[str, str]]:
         """The rows of results.csv; empty if the file does not exist."""

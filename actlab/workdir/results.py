@@ -15,17 +15,27 @@ PROBE_COLUMNS = ("negative_fraction", "zero_fraction", "post_mean", "dead_fracti
 
 
 def result_row(
-    config: Config, name: str, metrics: Sequence[Row], steps_taken: Steps, costs: Costs, floor: float | None, step: int
+    config: Config,
+    name: str,
+    metrics: Sequence[Row],
+    steps_taken: Steps,
+    costs: Costs,
+    floors: tuple[float | None, float | None],
+    step: int,
 ) -> Row:
-    """Axes, losses in nats per token, status (finished, diverged or stopped), cost and probes of a run at `step`.
+    """Axes, losses in nats per token, their floors (of validation and of test), status (finished, diverged or stopped),
+    cost and probes of a run at `step`.
 
     `seconds` is the wall time of the run's program, `tokens_per_second` the median training speed of all its lanes
-    together. Probes are means over layers of the last probe row, NaN if there was none.
+    together. Probes are means over layers of the last probe row, NaN if there was none. `test_loss` is NaN before the
+    last step, and for a run of a version that had no test split.
     """
     mine = [row for row in metrics if row["run"] == name]
     losses = [(row["loss"], row["step"]) for row in mine if row["split"] == "validation" and row["loss"] is not None]
     best_loss, best_step = min(losses, default=(math.nan, 0))
+    tested = [row["loss"] for row in mine if row["split"] == "test"]
     diverged = any("status" in row for row in mine)
+    floor, test_floor = (math.nan if known is None else known for known in floors)
     steps = mine[-1]["step"] if diverged else step
     return {
         "run": name,
@@ -38,9 +48,11 @@ def result_row(
         "status": "diverged" if diverged else "finished" if step == config.train.n_steps else "stopped",
         "initial_loss": losses[0][0] if losses else math.nan,
         "final_loss": math.nan if diverged else losses[-1][0],
+        "test_loss": math.nan if diverged or not tested else tested[-1],
         "best_loss": best_loss,
         "best_step": best_step,
-        "floor": math.nan if floor is None else floor,
+        "floor": floor,
+        "test_floor": test_floor,
         "steps": steps,
         "tokens": steps * config.data.batch_size * config.model.context,
         "seconds": mine[-1]["seconds"],

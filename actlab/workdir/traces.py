@@ -1,6 +1,7 @@
 """traces.jsonl: loss and gradient norm of every step with their spikes, and the dead units of every census.
 
-A row holds base64 of little-endian float32 (`steps`: the steps since the row before) or of bits (`dead`).
+A row holds base64 of little-endian float32 (`steps`: the steps since the row before) or of bits (`dead`); documents.py
+has the rows of a third kind.
 """
 
 import base64
@@ -52,7 +53,7 @@ class StepBuffer:
         rows: list[Row] = []
         for lane, parts in self._parts.items():
             loss_S, grad_norm_S = np.concatenate(parts, axis=1)
-            values = {"loss": _text(loss_S.astype("<f4")), "grad_norm": _text(grad_norm_S.astype("<f4"))}
+            values = {"loss": encoded(loss_S.astype("<f4")), "grad_norm": encoded(grad_norm_S.astype("<f4"))}
             rows.append({"run": self._names[lane], "step": self._ends[lane], "kind": "steps", **values})
         self._parts.clear()
         return rows
@@ -60,7 +61,7 @@ class StepBuffer:
 
 def dead_row(name: str, step: int, dead_LF: Bool[np.ndarray, "layers F"]) -> Row:
     """The row of one run's census."""
-    return {"run": name, "step": step, "kind": "dead", "shape": dead_LF.shape, "units": _text(np.packbits(dead_LF))}
+    return {"run": name, "step": step, "kind": "dead", "shape": dead_LF.shape, "units": encoded(np.packbits(dead_LF))}
 
 
 def read_steps(rows: Iterable[Row], name: str) -> Steps:
@@ -84,7 +85,8 @@ def _dead(row: Row) -> Bool[np.ndarray, "layers F"]:
     return np.unpackbits(bits, count=int(np.prod(shape))).astype(bool).reshape(shape)
 
 
-def _text(array: np.ndarray) -> str:
+def encoded(array: np.ndarray) -> str:
+    """The bytes of an array, in base64."""
     return base64.b64encode(array.tobytes()).decode()
 
 

@@ -116,7 +116,7 @@ def finished(tmp_path_factory):
 def test_a_run_prints_and_leaves_what_it_promises(finished):
     folder, workdir, out = finished
     assert out.splitlines()[0].startswith("data        story_grammar, chosen by auto")
-    for word in ("floor", "parameters", "MFLOP per token", "validation", "a sample", "results.csv"):
+    for word in ("floor", "parameters", "MFLOP per token", "validation", "test ", "a sample", "results.csv"):
         assert word in out
     assert workdir.name.startswith("tinystories_gelu-")
     assert {"config.json", "manifest.json", "metrics.jsonl", "results.csv", "checkpoints"} <= set(os.listdir(workdir))
@@ -134,6 +134,10 @@ def test_a_run_prints_and_leaves_what_it_promises(finished):
     for column in ("negative_fraction", "zero_fraction", "post_mean", "dead_fraction"):
         assert float(result[column]) == probe[column]
     assert (result["status"], last["split"], float(result["final_loss"])) == ("finished", "validation", last["loss"])
+    (tested,) = [row for row in without_times(workdir / "metrics.jsonl") if row["split"] == "test"]
+    assert (tested["step"], tested["loss"]) == (1500, float(result["test_loss"]))
+    assert float(result["test_floor"]) < tested["loss"] == pytest.approx(last["loss"], rel=0.05)
+    assert f"test        {tested['loss']:.4f} nats/token; floor {float(result['test_floor']):.4f}" in out
     assert f"floor       {float(result['floor']):.4f} nats/token" in out
     assert f"{last['loss']:.4f} nats/token  ({last['loss'] - float(result['floor']):.4f} above the floor)" in out
 

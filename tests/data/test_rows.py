@@ -109,9 +109,8 @@ def test_each_token_of_the_first_documents_is_scored_once(lengths, context, n_to
     enough = np.flatnonzero(sizes >= n_tokens)
     n_documents = enough[0] + 1 if len(enough) else len(lengths)
     cache = cache_of(text_of(range(50)), split)
-    found, other = (
-        NextTokenRows(cache, context, batch_size, n_tokens)._scored(name) for name in ("test", "validation")
-    )
+    source = NextTokenRows(cache, context, batch_size, n_tokens)
+    found, other = source.validation(), source.test(batch_size)
     np.testing.assert_array_equal(found.rows, other.rows)
     assert found.weights is not None and len(found.rows) == len(found.weights) and len(found.rows) % batch_size == 0
     assert found.rows.dtype == np.int32 and found.weights.dtype == np.float32
@@ -153,7 +152,7 @@ def test_the_floor_is_the_nats_of_the_documents_per_token():
     assert floor(nats=nats, lossless=False) is None, "tokens that lose some of the text"
     test = dataclasses.replace(split_of([1, 1]), nats=np.array([4.0, 8.0]))
     cache = cache_of(text_of(range(50)), split, nats=nats, test=test)
-    assert NextTokenRows(cache, 8, 4, 9).test().floor == pytest.approx(3.0), "of the stories of the test split"
+    assert NextTokenRows(cache, 8, 4, 9).test(4).floor == pytest.approx(3.0), "of the stories of the test split"
 
 
 @pytest.mark.parametrize(("corruption", "shares"), [("shuffled", (0.1, 0.2, 0.3, 0.4, 0)), ("random", (0.2,) * 5)])
@@ -172,7 +171,8 @@ def test_tokens_without_order_have_their_frequencies_and_no_memory(corruption, s
     targets = found.rows[:, 1:][found.weights == 1]
     assert len(targets) == 2501
     assert found.floor == pytest.approx(-np.log(np.array(shares)[targets]).mean(), rel=1e-12)
-    test = source.test()
+    test = source.test(7)
+    assert len(test.rows) % 7 == 0
     assert not np.array_equal(test.rows, found.rows), "the test set is another draw"
     assert test.floor is not None and test.floor == pytest.approx(found.floor, rel=0.05)
 
@@ -212,7 +212,7 @@ def test_labelled_rows_keep_the_end_of_what_is_too_long_and_carry_the_label():
     assert filled.weights is not None and filled.weights.tolist() == [[1], [1], [0]]
     assert filled.majority == source.validation().majority
     assert filled.documents.tolist() == [[0], [1], [rows.NO_DOCUMENT]]
-    assert source.test().rows[:, -1].tolist() == [0, 0], "the labels of the test split"
+    assert source.test(2).rows[:, -1].tolist() == [0, 0], "the labels of the test split"
 
 
 def test_the_majority_is_that_of_training_and_is_scored_on_validation():

@@ -81,7 +81,7 @@ def _train(workdir: Workdir, run: sweep.Run, state: str) -> dict[str, object]:
     workdir.append_traces(buffer.take())
     dead = np.random.default_rng(run.config.seed).random((3, LAYERS, UNITS)) < 0.2
     workdir.append_traces([dead_row(run.name, step, dead[index]) for index, step in enumerate((0, every, length))])
-    row = result_row(run.config, run.name, metrics, taken, Costs(1_300, 1_000, 9_000, 0.0), FLOOR, length)
+    row = result_row(run.config, run.name, metrics, taken, Costs(1_300, 1_000, 9_000, 0.0), (FLOOR, FLOOR), length)
     named = ("model.activation", "optimizer.learning_rate", "seed")  # which have columns of their own
     return {**row, **{path: value for path, value in run.axes.items() if path not in named}, "lanes": 1}
 

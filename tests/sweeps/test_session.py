@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from outcomes import metrics, results
 
+from actlab.analysis import results as results_lib
 from actlab.config import replace
 from actlab.errors import UserError
 from actlab.sweeps import plan, session, trained
@@ -44,7 +45,13 @@ def test_a_sweep_leaves_a_row_per_run_in_the_order_of_its_axes(small_sweep, fini
     last = {row["run"]: row["loss"] for row in metrics(finished) if row["split"] == "validation"}
     assert {name: float(row["final_loss"]) for name, row in rows.items()} == last
     seen = [(row["run"], row["split"], row["step"]) for row in metrics(finished)]
-    assert len(seen) == len(set(seen)) == 8 * (6 + 4)
+    assert len(seen) == len(set(seen)) == 8 * (6 + 4 + 1)
+    tested = {row["run"]: row["loss"] for row in metrics(finished) if row["split"] == "test"}
+    assert {name: float(row["test_loss"]) for name, row in rows.items()} == tested
+    kept = results_lib.documents(finished)
+    assert list(kept) == list(rows)
+    losses = {name: float(nats.sum(dtype=np.float64) / targets.sum()) for name, (nats, targets) in kept.items()}
+    assert losses == pytest.approx(tested, rel=1e-5)
 
 
 def test_the_tail_of_gradient_norms_is_that_of_every_step(finished):
@@ -85,6 +92,11 @@ def test_a_sweep_stopped_in_the_middle_gives_the_same_results(small_sweep, finis
     assert run(small_sweep, tmp_path / "w") == 0
     assert results(tmp_path / "w") == results(finished)
     assert metrics(tmp_path / "w") == metrics(finished)
+    assert documents_of(tmp_path / "w") == documents_of(finished)
+
+
+def documents_of(workdir):
+    return (workdir / "test_documents.npz").read_bytes()
 
 
 def test_a_finished_sweep_is_not_trained_again(small_sweep, finished, capsys):

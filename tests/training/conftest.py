@@ -8,6 +8,7 @@ import pytest
 from actlab import config as config_lib
 from actlab import models
 from actlab.config import Config
+from actlab.data.rows import NO_DOCUMENT
 from actlab.training import programs
 from actlab.training.checkpoint import Checkpoints
 from actlab.training.devices import compute_dtype
@@ -37,9 +38,20 @@ def _feed(lanes):
     def batch(seed, step, rows):
         return np.random.default_rng((seed, step)).integers(0, 24, (4, 9)).astype(np.int32)[rows]
 
-    validation = np.random.default_rng(0).integers(0, 24, (2, 4, 9)).astype(np.int32)
-    scored = NEXT_TOKEN.scored(validation, np.ones((2, 4, 8), np.float32))
-    return Feed(batch, tuple(lane.seed for lane in lanes), scored)
+    rng = np.random.default_rng(0)
+    validation, *test = rng.integers(0, 24, (3, 2, 4, 9)).astype(np.int32)
+    scored = [NEXT_TOKEN.scored(rows, np.ones((2, 4, 8), np.float32)) for rows in (validation, *test)]
+    # Documents of 20 targets, which begin in one row and end in another; the last row is filler.
+    documents = (np.arange(4 * 4 * 8, dtype=np.int32) // 20).reshape(4, 4, 8)
+    documents[-1, -1] = NO_DOCUMENT
+    scored[-1].weights[-1, -1] = 0
+    return Feed(batch, tuple(lane.seed for lane in lanes), scored[0], tuple(scored[1:]), documents)
+
+
+@pytest.fixture(scope="session")
+def feed_of():
+    """The data that a session gives lanes."""
+    return _feed
 
 
 @pytest.fixture(scope="session")

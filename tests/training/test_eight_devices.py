@@ -44,7 +44,7 @@ def trained(kind, **devices):
     program = programs.build(models.build(mine.model), mine, lanes, objective)
     asked.clear()
     state, metrics = program.train(program.init(), program.rows(fetch), 3)
-    loss = program.evaluate(state, validation).loss
+    loss = program.evaluate(state, [validation])[0].loss
     kernel = state.params["block_0"]["feed_forward"]["up"]["kernel"]
     shards = sorted({str(shard.data.shape) for shard in kernel.addressable_shards})
     return {

@@ -1,16 +1,18 @@
 """The loop: stopping anywhere and going on gives what never stopping gives; divergence is a result."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from outcomes import metrics
 
+from actlab import models
 from actlab.config import replace
 from actlab.training.checkpoint import newest
 from actlab.training.loop import Prober, boundary
 from actlab.training.objectives import NEXT_TOKEN
 from actlab.training.programs import Lane, Program, lane_of
-from actlab.workdir import traces
+from actlab.workdir import documents, traces
 from actlab.workdir.records import Workdir
 
 
@@ -24,13 +26,56 @@ def test_stopped_and_resumed_is_never_stopped_to_the_bit(session, tmp_path, tiny
     assert (step, stopped) == (12, False)
     jax.tree.map(np.testing.assert_array_equal, pieces, whole)
     assert metrics(tmp_path / "pieces") == metrics(tmp_path / "whole")
+    assert documents_rows(tmp_path / "pieces") == documents_rows(tmp_path / "whole") != []
+
+
+def documents_rows(path):
+    """The rows of the test set's documents."""
+    return [row for row in Workdir(path).traces() if row["kind"] == "documents"]
+
+
+def test_the_test_set_is_evaluated_once_after_the_last_step(session, tmp_path, tiny, feed_of):
+    lanes = [Lane(3, 1e-3, 0.1), Lane(4, 1e30, 0.1), Lane(5, 3e-3, 0.1)]
+    session(tmp_path / "w", tiny, lanes, stop_after=3)
+    assert "test" not in {row["split"] for row in metrics(tmp_path / "w")} and not documents_rows(tmp_path / "w")
+    state, _, _ = session(tmp_path / "w", tiny, lanes)
+    found = {row["run"]: row for row in metrics(tmp_path / "w") if row["split"] == "test"}
+    assert list(found) == ["run0", "run2"], "not the lane that diverged"
+    assert [row["run"] for row in metrics(tmp_path / "w") if row["split"] == "test"] == list(found), "once"
+    documents.write(Workdir(tmp_path / "w"), Workdir(tmp_path / "w").traces(), ["run0", "run1", "run2"])
+    kept = documents.read(tmp_path / "w" / "test_documents.npz")
+    assert list(kept) == list(found)
+    # The same in numpy, in float64, from the model's logits.
+    feed, model = feed_of(lanes), models.build(tiny.model)
+    windows, targets = (np.concatenate([getattr(one, name) for one in feed.test]) for name in ("tokens", "targets"))
+    for lane, name in ((0, "run0"), (2, "run2")):
+        params = jax.tree.map(lambda array_R, lane=lane: array_R[lane], state.params)
+        logits, _ = model.apply(params, jnp.asarray(windows.reshape(-1, 8)))
+        logits = np.asarray(logits, np.float64).reshape(4, 4, 8, 24)
+        losses = np.log(np.exp(logits).sum(axis=-1)) - np.take_along_axis(logits, targets[..., None], -1)[..., 0]
+        losses, of_target = losses.ravel()[:-8], feed.test_documents.ravel()[:-8]
+        assert found[name]["step"] == 12 and found[name]["loss"] == pytest.approx(losses.mean(), rel=1e-5)
+        np.testing.assert_array_equal(kept[name].targets, [20] * 6)
+        expected = [losses[of_target == number].sum() for number in range(6)]
+        np.testing.assert_allclose(kept[name].nats, expected, rtol=1e-5)
+        assert kept[name].nats.sum() / kept[name].targets.sum() == pytest.approx(found[name]["loss"], rel=1e-6)
+
+
+def test_a_run_that_an_older_version_finished_is_left_as_it_is(session, tmp_path, tiny):
+    session(tmp_path / "w", tiny)
+    for name, field, value in (("metrics.jsonl", "split", "test"), ("traces.jsonl", "kind", "documents")):
+        lines = (tmp_path / "w" / name).read_text().splitlines(keepends=True)
+        (tmp_path / "w" / name).write_text("".join(line for line in lines if f'"{field}": "{value}"' not in line))
+    before = metrics(tmp_path / "w")
+    _, step, stopped = session(tmp_path / "w", tiny)
+    assert (step, stopped) == (12, False) and metrics(tmp_path / "w") == before and not documents_rows(tmp_path / "w")
 
 
 def test_every_logged_step_and_every_evaluation_has_one_row(session, tmp_path, tiny):
     session(tmp_path / "w", replace(tiny, **{"train.log_every": 5}))
     seen = [(row["split"], row["step"]) for row in metrics(tmp_path / "w")]
     assert sorted(seen) == sorted(
-        [("train", 5), ("train", 10), ("train", 12), *(("validation", step) for step in (0, 4, 8, 12))]
+        [("train", 5), ("train", 10), ("train", 12), *(("validation", step) for step in (0, 4, 8, 12)), ("test", 12)]
     )
 
 

@@ -116,12 +116,13 @@ def test_training_and_evaluation_are_the_same_in_chunks(tiny, monkeypatch, chang
 
     def outcome():
         def both(p):
-            sums = steps.eval_step(model, p, NEXT_TOKEN.scored(windows, weights), counts_hits=True)
-            return sums.loss, sums.hits
+            examples = NEXT_TOKEN.scored(windows, weights)
+            return losses.loss(model, p, examples), steps.eval_step(model, p, examples, counts_hits=True)
 
         return jax.value_and_grad(both, has_aux=True)(params)
 
-    whole = outcome()
+    (loss, found), _ = whole = outcome()
+    assert found.losses.shape == (4, 8) and found.losses.sum() == pytest.approx(float(loss), rel=1e-5)
     monkeypatch.setattr(losses, "MOST_LOGITS", 4 * 24 * 2)
     assert losses.chunks(4, 8, 24) == 4
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5), outcome(), whole)

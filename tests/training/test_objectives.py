@@ -12,6 +12,7 @@ from outcomes import metrics
 
 from actlab import models
 from actlab.config import replace
+from actlab.data.rows import NO_DOCUMENT
 from actlab.data.tokenizers import Specials
 from actlab.training import losses, programs
 from actlab.training import step as steps
@@ -190,7 +191,7 @@ def test_each_lane_is_the_solo_run_with_masks_of_its_own_seed(build, tiny, over)
     def trained(lanes):
         program = build(config, lanes, objective)
         state, metrics = program.train(program.init(), program.rows(lambda lane, row: np.stack([rows] * len(lanes))), 3)
-        return np.asarray(metrics.loss), program.evaluate(state, validation)
+        return np.asarray(metrics.loss), program.evaluate(state, [validation])[0]
 
     loss, scores = trained(LANES)
     assert not np.array_equal(loss[0], loss[1]) and scores.accuracy.shape == (2,)
@@ -205,7 +206,8 @@ def test_each_lane_is_the_solo_run_with_masks_of_its_own_seed(build, tiny, over)
 def test_resumed_is_never_stopped_to_the_bit_masks_included(session, tmp_path, tiny):
     config, _, objective = encoder(tiny, **{"train.census_every": 12, "train.n_steps": 8})
     validation = jax.tree.map(lambda a: a.reshape(2, 4, *a.shape[1:]), objective.scored(rows_of(8, 8, 9)))
-    feed = Feed(lambda seed, step, rows: rows_of(4, 8, seed + step)[rows], (config.seed,), validation)
+    test = (validation,), np.where(validation.weights > 0, validation.places // 4, NO_DOCUMENT)
+    feed = Feed(lambda seed, step, rows: rows_of(4, 8, seed + step)[rows], (config.seed,), validation, *test)
     run = functools.partial(session, config=config, objective=objective, feed=feed)
     whole, _, _ = run(tmp_path / "whole")
     assert run(tmp_path / "pieces", stop_after=1)[1] == 3
@@ -274,12 +276,13 @@ def test_a_classifier_beats_the_majority_in_a_few_steps_and_its_scores_are_those
     weights = np.ones((128, 1), np.float32)
     weights[100:] = 0
     examples = jax.tree.map(lambda array: array.reshape(4, 32, -1), objective.scored(held_out, weights))
-    scores = program.evaluate(state, examples)
+    scores, of_targets = program.evaluate(state, [examples])
     params = jax.tree.map(lambda array: array[0], state.params)
     tokens = jnp.asarray(held_out[:, :-1])
     logits = models.build(config.model).apply(params, tokens, real_BL=tokens != SPECIALS.padding)[0][:100, 0]
     found, labels = np.asarray(logits.argmax(axis=-1)), held_out[:100, -1]
     loss = losses.cross_entropy(logits, jnp.asarray(labels)).mean()
+    assert of_targets.shape == (1, 4, 32, 1) and of_targets.sum() == pytest.approx(100 * float(loss), rel=1e-5)
     assert scores.accuracy[0] == pytest.approx((found == labels).mean())
     f1 = [2 * ((found == c) & (labels == c)).sum() / ((found == c).sum() + (labels == c).sum()) for c in (0, 1)]
     assert scores.macro_f1[0] == pytest.approx(np.mean(f1))

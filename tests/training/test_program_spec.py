@@ -5,6 +5,7 @@ import pytest
 
 import actlab.data
 from actlab.config import Config, replace
+from actlab.data.rows import NO_DOCUMENT
 from actlab.errors import UserError
 from actlab.training import program_spec
 
@@ -38,6 +39,17 @@ def test_every_validation_token_is_weighed_once_and_the_filler_not_at_all(tokens
     assert validation.weights.size - n_targets > 8, "the test wants a whole window of filler"
     scored = validation.targets[validation.weights == 1]
     np.testing.assert_array_equal(scored, tokens.validation.tokens[1:])
+
+
+@pytest.mark.parametrize("batch_size", [1, 5])
+def test_the_test_set_has_the_shape_of_validation_and_its_own_documents(tokens, batch_size):
+    feed, _ = feed_of(tokens, **{"data.batch_size": batch_size})
+    assert {piece.tokens.shape for piece in feed.test} == {feed.validation.tokens.shape}
+    weights, targets = (np.concatenate([getattr(one, name) for one in feed.test]) for name in ("weights", "targets"))
+    np.testing.assert_array_equal(targets[weights == 1], tokens.test.tokens[1:])
+    np.testing.assert_array_equal(weights == 1, feed.test_documents != NO_DOCUMENT)
+    sizes = np.bincount(feed.test_documents[weights == 1])
+    np.testing.assert_array_equal(sizes, np.diff(tokens.test.starts))
 
 
 def test_training_windows_differ_by_step_and_by_seed_and_come_in_the_order_of_steps(tokens):
@@ -110,6 +122,13 @@ def test_an_encoder_reads_every_token_once_without_a_target_at_its_end(tokens, p
         validation.tokens,
         "of every seed",
     )
+    weights = np.concatenate([piece.weights for piece in feed.test])
+    hidden = np.concatenate([piece.targets for piece in feed.test])[weights > 0]
+    owners = feed.test_documents[weights > 0]
+    assert owners.min() >= 0 and owners.max() < tokens.test.n_documents and feed.test_documents.shape == weights.shape
+    for number in range(tokens.test.n_documents):
+        own = tokens.test.tokens[tokens.test.starts[number] : tokens.test.starts[number + 1]]
+        assert np.isin(hidden[owners == number], own).all()
     assert ready.floor is None and 2 < ready.unigram < np.log(256)
     assert ready.objective.padded == (packing == "padded") and ready.objective.fraction == 0.3
 

@@ -112,9 +112,15 @@ def test_evaluation_is_the_mean_over_weights(program_of):
     windows = windows_of(LANES[:1], 2)[0]
     weights = np.zeros((2, 4, 8), np.float32)
     weights[1, 2, :5] = 1
-    only = program.evaluate(program.init(), NEXT_TOKEN.scored(windows[1:], weights[1:])).loss
-    whole = program.evaluate(program.init(), NEXT_TOKEN.scored(windows, weights))
+    pieces = [NEXT_TOKEN.scored(windows[one], weights[one]) for one in (slice(1), slice(1, 2))]
+    only = program.evaluate(program.init(), pieces[1:])[0].loss
+    whole, losses = program.evaluate(program.init(), [NEXT_TOKEN.scored(windows, weights)])
     np.testing.assert_allclose(whole.loss, only, rtol=1e-6)
+    np.testing.assert_allclose(losses.sum(axis=(1, 2, 3)) / 5, only, rtol=1e-6)
+    assert losses.shape == (2, 2, 4, 8) and (losses[:, weights == 0] == 0).all()
+    apart, in_pieces = program.evaluate(program.init(), pieces)
+    np.testing.assert_allclose(apart.loss, only, rtol=1e-6)
+    np.testing.assert_allclose(in_pieces, losses, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(only, np.log(24), rtol=0.1, err_msg="a mean, of parameters that know nothing")
     assert whole.accuracy is None
     assert only.shape == (2,) and only[0] != only[1]

@@ -17,7 +17,7 @@ from actlab.errors import UserError
 from actlab.files import write_atomically
 from actlab.sweeps import plan, trained
 from actlab.training.program_spec import ProgramSpec
-from actlab.workdir import manifest
+from actlab.workdir import documents, manifest
 from actlab.workdir.records import Row, Workdir
 
 TAIL = 1 << 17  # bytes at the end of a file that hold its last line; a probe row of 24 layers has 30,000
@@ -128,8 +128,10 @@ def gather(records: Workdir, jobs: Sequence[Job], rows: Mapping[str, Row], comma
         write_atomically(records.path / name, "".join((job.workdir.path / name).read_text() for job in done))
     if len(done) == len(jobs):
         _gather_rest(records, jobs, command)
+    names = [name for job in done for name in job.names]
+    documents.write(records, records.traces(), names)
     # Last, because a workdir with all results counts as done.
-    records.write_results([rows[name] for job in done for name in job.names])
+    records.write_results([rows[name] for name in names])
 
 
 def _gather_rest(records: Workdir, jobs: Sequence[Job], command: Sequence[str]) -> None:

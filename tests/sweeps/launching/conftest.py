@@ -17,12 +17,13 @@ def _outcome(workdir):
     """What two workdirs of the same sweep have in common, to the bit and in this order."""
     rows, kept = results(workdir), Workdir(workdir).traces()
     steps = {run: [part.tolist() for part in traces.read_steps(kept, run)] for run in rows}
-    return list(rows.values()), metrics(workdir), steps, (workdir / "config.json").read_text()
+    documents = (workdir / "test_documents.npz").read_bytes()
+    return list(rows.values()), metrics(workdir), steps, documents, (workdir / "config.json").read_text()
 
 
 @pytest.fixture
 def outcome():
-    """A function of a workdir: results, metrics without times, every step, config."""
+    """A function of a workdir: results, metrics without times, every step, test losses of documents, config."""
     return _outcome
 
 

@@ -1,0 +1,67 @@
+"""test_documents.npz: the loss of every run on every document of the test set, in nats summed over its targets.
+
+The losses come from rows of traces.jsonl, which survive any kill; the file beside results.csv is made from them
+whenever that is. Its arrays: `runs` [R], `nats` [R, D] in float32, `targets` [R, D], the numbers of targets. Runs of a
+sweep may be tested on different numbers of documents: those that a run lacks have 0 nats and 0 targets.
+"""
+
+import base64
+import io
+import pathlib
+import zipfile
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Float32, Int, Int32
+
+from actlab.errors import UserError
+from actlab.workdir.records import Row, Workdir
+from actlab.workdir.traces import encoded
+
+FILE = "test_documents.npz"
+
+
+class Documents(NamedTuple):
+    """A run's test loss by document: sum(nats) / sum(targets) is the test loss."""
+
+    nats: Float32[np.ndarray, "D"]
+    targets: Int32[np.ndarray, "D"]
+
+
+def row(name: str, step: int, nats_D: Float[np.ndarray, "D"], targets_D: Int[np.ndarray, "D"]) -> Row:
+    """The row of a run in traces.jsonl."""
+    values = {"nats": encoded(nats_D.astype("<f4")), "targets": encoded(targets_D.astype("<i4"))}
+    return {"run": name, "step": step, "kind": "documents", **values}
+
+
+def write(workdir: Workdir, traces: Iterable[Row], names: Sequence[str]) -> None:
+    """Replaces the file by what the rows of Workdir.traces() have of these runs; writes none if they have nothing."""
+    found = {row["run"]: row for row in traces if row["kind"] == "documents"}
+    runs = [name for name in names if name in found]
+    if not runs:
+        return
+    columns = {}
+    for field, dtype in (("nats", "<f4"), ("targets", "<i4")):
+        arrays = [np.frombuffer(base64.b64decode(found[name][field]), dtype) for name in runs]
+        most = max(map(len, arrays))
+        columns[field] = np.stack([np.pad(array, (0, most - len(array))) for array in arrays])
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, runs=np.array(runs), **columns)
+    workdir.write_documents(buffer.getvalue())
+
+
+def read(path: pathlib.Path) -> dict[str, Documents]:
+    """The documents of each run in a file, in the order of results.csv.
+
+    Raises:
+        UserError: for a file that is damaged.
+    """
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+            runs, nats_RD, targets_RD = (arrays[name] for name in ("runs", "nats", "targets"))
+        if not len(runs) == len(nats_RD) == len(targets_RD) or nats_RD.shape != targets_RD.shape:
+            raise ValueError(f"{len(runs)} runs, nats {nats_RD.shape}, targets {targets_RD.shape}")
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path} is damaged ({error}): restore the file, or remove it.") from error
+    return {str(run): Documents(nats, targets) for run, nats, targets in zip(runs, nats_RD, targets_RD, strict=True)}
