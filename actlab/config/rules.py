@@ -157,11 +157,6 @@ def _check_data(config: Config) -> None:
             f"config.data.corruption={config.data.corruption!r} leaves no documents to pad: "
             "set config.data.packing='packed'."
         )
-    if config.model.kind == "decoder" and config.data.packing == "padded":
-        raise UserError(
-            "config.data.packing='padded' is for encoders, whose attention can mask padding: "
-            "set config.model.kind='encoder' or packing='packed'."
-        )
 
 
 def _check_steps(config: Config) -> None:

@@ -11,7 +11,7 @@ import math
 from typing import Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float32, Int, Int32, Int64, Shaped, UInt
+from jaxtyping import Bool, Float32, Int, Int32, Int64, Shaped, UInt
 
 from actlab.data.cache import Split, TokenCache
 from actlab.data.tokenizers import Specials
@@ -179,6 +179,43 @@ class NextTokenRows(RowSource):
             return rng.integers(self.cache.vocab_size, size=shape, dtype=np.int32)
         text = self.cache.train.tokens
         return text[rng.integers(len(text), size=shape)].astype(np.int32)
+
+
+@dataclasses.dataclass(frozen=True)
+class NextTokenDocuments(RowSource):
+    """For predicting the next token: one document a row, between two end-of-text marks, and such marks as padding.
+
+    Every target is seen with the whole of its document before it, so that a loss can reach the entropy of documents.
+    Of a document longer than the context the start is kept.
+    """
+
+    def batch(self, seed: int, step: int, rows: slice = ALL) -> Rows:
+        """See RowSource."""
+        split = self.cache.train
+        return self._rows(split, self._shuffled(split.n_documents, seed, step, rows))[0]
+
+    def _rows(
+        self, split: Split, documents: Int64[np.ndarray, "n"]
+    ) -> tuple[Int32[np.ndarray, "n {self.context}+1"], Bool[np.ndarray, "n {self.context}"]]:
+        """The rows, and which of their targets are of the document."""
+        starts_W1, ends_W1 = split.starts[documents][:, None], split.starts[documents + 1][:, None]
+        places_WL = starts_W1 - 1 + np.arange(self.context + 1)[None, :]
+        tokens_WL = split.tokens[np.minimum(places_WL, len(split.tokens) - 1)].astype(np.int32)
+        inside_WL = places_WL < ends_W1
+        return np.where(inside_WL, tokens_WL, np.int32(self.cache.tokenizer.end_of_text)), inside_WL[:, 1:]
+
+    def _scored(self, split: HeldOut, multiple: int) -> Scored:
+        """See RowSource. Filler is padding."""
+        tokens, n_documents = self._held_out(split)
+        numbers = np.arange(n_documents)
+        rows, inside = self._rows(tokens, numbers)
+        documents = np.where(inside, numbers[:, None], NO_DOCUMENT).astype(np.int32)
+        whole = bool(np.diff(tokens.starts[: n_documents + 1]).max() <= self.context)
+        known = tokens.nats is not None and self.cache.tokenizer.lossless and whole
+        floor = float(tokens.nats[:n_documents].sum() / inside.sum()) if known and tokens.nats is not None else None
+        rows = _filled(rows, self.cache.tokenizer.end_of_text, multiple)
+        documents = _filled(documents, NO_DOCUMENT, multiple)
+        return Scored(rows, (documents != NO_DOCUMENT).astype(np.float32), documents, floor=floor)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -58,7 +58,13 @@ class Objective(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class NextToken(Objective):
-    """Predicts each token from those before it; a row is a window and the token after it."""
+    """Predicts each token from those before it; a row is a window and the token after it.
+
+    With `padding`, the end-of-text mark, a row is a document between two such marks, and more of them behind it, which
+    are no targets. Attention is causal, so that no target sees them.
+    """
+
+    padding: int | None = None
 
     name = "next_token"
     unit = LOSS_UNITS[name]
@@ -70,11 +76,16 @@ class NextToken(Objective):
 
     def source(self, config: Config, tokens: TokenCache) -> row_sources.RowSource:
         """See Objective."""
+        if self.padding is not None:
+            return row_sources.NextTokenDocuments(*_sizes(config, tokens))
         return row_sources.NextTokenRows(*_sizes(config, tokens), config.data.corruption)
 
     def training(self, rows: Int[Array, "B W"], key: PRNGKeyArray) -> Examples:
         """See Objective."""
-        return self.scored(rows, jnp.full(rows[:, 1:].shape, 1 / rows[:, 1:].size))
+        if self.padding is None:
+            return self.scored(rows, jnp.full(rows[:, 1:].shape, 1 / rows[:, 1:].size))
+        weights = (rows[:, :-1] != self.padding).astype(jnp.float32).at[:, 0].set(1.0)
+        return self.scored(rows, weights / weights.sum())
 
     def scored(self, rows: Windows, weights: Weights | None) -> Examples:
         """See Objective."""

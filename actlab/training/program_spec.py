@@ -130,7 +130,7 @@ def objective_of(config: Config, tokenizer: Tokenizer) -> Objective:
         UserError: for an encoder with classes and no task, or one whose vocabulary has no room for the mask.
     """
     if config.model.kind == "decoder":
-        return NextToken()
+        return NextToken(tokenizer.end_of_text if config.data.packing == "padded" else None)
     if config.model.n_classes and not config.finetune.task:
         raise UserError(
             f"config.model.n_classes={config.model.n_classes} needs labels, but the data is plain text: set "

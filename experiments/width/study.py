@@ -1,7 +1,7 @@
 """Question: does the gap between ReLU and GELU depend on the width, and on how weights and rates move with it?
 
-Command: python -m actlab.main --config=experiments/width/study.py:SETTING-WIDTH --workdir=runs/width_SETTING_WIDTH
-SETTING is gpt2 (weights of 0.02), gain or mup (fan_in at the base width 64); WIDTH is 64, 128 or 256, on a GPU also 512.
+Command: python -m actlab.main --config=experiments/width/study.py:gpt2-64 --workdir=runs/width_gpt2_64
+Presets: gpt2 (weights of 0.02), gain or mup (fan_in at the base width 64), and the width: 64, 128, 256, on a GPU 512.
 Two activations, five learning rates a factor of 1.8 apart, eight seeds: 80 runs in each of nine arms.
 Expected time: 10, 30 and 150 minutes of one CPU core an arm; --dry_run tells the time of this machine.
 Expected loss: 1.4 to 1.5 nats/byte at width 64.

@@ -55,7 +55,6 @@ def test_a_value_that_its_field_does_not_take_is_refused(changes, names):
         ({"model.head_activation": "relu"}, ("config.model.head_activation='relu'", "decoder")),
         ({**ENCODER, "model.head_activation": "relu"}, ("config.model.head_activation='relu'", "n_classes=2")),
         ({**ENCODER, "data.packing": "padded", "data.corruption": "random"}, ("config.data.corruption='random'",)),
-        ({"data.packing": "padded"}, ("config.data.packing='padded'", "config.model.kind='encoder'")),
         ({"train.eval_every": 300}, ("config.train.checkpoint_every=500", "config.train.eval_every=300")),
         ({"optimizer.warmup_steps": 5001}, ("config.optimizer.warmup_steps=5001", "config.train.n_steps=5000")),
         ({"finetune.task": "wish"}, ("config.finetune.task='wish'", "config.model.n_classes=0")),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from actlab.data import rows
 from actlab.data.cache import Labels, Meta, Split, TokenCache
-from actlab.data.rows import DocumentRows, LabelledRows, NextTokenRows, PackedRows
+from actlab.data.rows import NO_DOCUMENT, DocumentRows, LabelledRows, NextTokenDocuments, NextTokenRows, PackedRows
 from actlab.data.tokenizers import Specials
 from actlab.errors import UserError
 
@@ -38,7 +38,7 @@ def cache_of(
     held_out = dataclasses.replace(held_out or split_of([3]), nats=nats)
     meta = Meta(1, "toy", "", "", "", None, "toy", "", vocab_size, "uint16", {}, {}, {}, {}, {}, "")
     cache = TokenCache(Path(), meta, train, held_out, test or held_out, labels)
-    cache.__dict__["tokenizer"] = types.SimpleNamespace(specials=SPECIALS, lossless=lossless)
+    cache.__dict__["tokenizer"] = types.SimpleNamespace(specials=SPECIALS, lossless=lossless, end_of_text=END)
     return cache
 
 
@@ -185,6 +185,27 @@ def test_each_document_is_a_row_once_an_epoch_in_an_order_of_seed_and_epoch():
     assert not np.array_equal(source.batch(1, 0), source.batch(1, 1))
     assert not np.array_equal(source.batch(1, 0), source.batch(2, 0))
     np.testing.assert_array_equal(source.batch(1, 3, slice(2, 5)), source.batch(1, 3)[2:5])
+
+
+def test_a_row_of_a_decoder_is_a_document_between_two_marks():
+    source = NextTokenDocuments(cache_of(split_of([3, 5, 1]), split_of([4, 2, 6])), 5, batch_size=3, eval_tokens=8)
+    rows = source.batch(seed=1, step=0)
+    assert sorted(map(tuple, rows.tolist())) == [
+        (END, 0, 1, 2, END, END),
+        (END, 3, 4, 5, 6, 7),  # of a document longer than the context the start
+        (END, 8, END, END, END, END),
+    ]
+    scored = source.validation()
+    assert scored.rows.tolist() == [[END, 0, 1, 2, 3, END], [END, 4, 5, END, END, END], [END] * 6]
+    none = NO_DOCUMENT
+    assert scored.documents.tolist() == [[0] * 5, [1, 1, 1, none, none], [none] * 5]
+    np.testing.assert_array_equal(scored.weights, scored.documents != none)
+
+
+@pytest.mark.parametrize(("context", "floor"), [(5, 30 / 8), (4, None)])
+def test_the_floor_of_documents_is_known_where_each_fits(context, floor):
+    cache = cache_of(split_of([1]), split_of([4, 2, 6]), nats=np.array([10.0, 20.0, 40.0]))
+    assert NextTokenDocuments(cache, context, batch_size=2, eval_tokens=8).validation().floor == floor
 
 
 def test_the_unigram_entropy_is_that_of_ordinary_tokens():

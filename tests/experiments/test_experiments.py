@@ -38,7 +38,7 @@ def config_of(name, preset):
 
 
 ENCODER = "bert_tanh_vs_gelu"
-PRESETS = {ENCODER: ("small", "paper")}
+PRESETS = {ENCODER: ("small", "paper"), "width": ("gpt2-64", "gain-128", "mup-256")}
 DATA = {"relu_vs_gelu": "auto", ENCODER: "story_grammar"}  # the data of the first is named on the command line
 CASES = [(name, preset) for name in STUDIES for preset in PRESETS.get(name, ("small", "char", "paper"))]
 
@@ -58,7 +58,7 @@ def test_a_study_is_a_balanced_sweep_on_one_data_set_with_its_seeds_fastest(name
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_arm_of_a_claim_is_trained_and_every_claim_waits_for_it(name):
     module = module_of(name)
-    axes = dict(config_of(name, "small").sweep)
+    axes = dict(config_of(name, PRESETS.get(name, ("small",))[0]).sweep)
     places = [
         dict(zip(key.split(", "), row if ", " in key else (row,), strict=True)) for key in axes for row in axes[key]
     ]

@@ -17,7 +17,7 @@ from actlab.data.tokenizers import Specials
 from actlab.training import losses, programs
 from actlab.training import step as steps
 from actlab.training.loop import Feed
-from actlab.training.objectives import NEXT_TOKEN, Classification, MaskedToken
+from actlab.training.objectives import NEXT_TOKEN, Classification, MaskedToken, NextToken
 from actlab.training.programs import Lane, lane_of
 
 # Scattered, as BERT's are; 20 ids, of which 15 are ordinary.
@@ -300,3 +300,23 @@ def test_a_confusion_has_what_is_there_by_row_and_what_is_answered_by_column(tin
     assert 0 < n_ones < 12
     found = jax.jit(lambda: losses.confusion(model, params, examples))()
     np.testing.assert_allclose(found, [[0, (12 - n_ones) / 2], [0, n_ones / 2]])
+
+
+def test_a_decoders_documents_are_targets_once_and_their_padding_is_none(tiny):
+    """The training loss of padded rows is the mean over the documents' own tokens, whatever stands behind them."""
+    end, model = 23, models.build(tiny.model)
+    params = jax.tree.map(lambda a: a * 20 if a.ndim > 1 else a, model.init(jax.random.key(0)))
+    rows = np.full((3, 9), end, np.int32)
+    documents = [[1, 2, 3], [], [4, 5, 6, 7, 8, 9, 10, 11]]
+    for row, document in zip(rows, documents, strict=True):
+        row[1 : 1 + len(document)] = document
+
+    def of_tokens(params, tokens):
+        logits, _ = model.apply(params, tokens[None, :-1])
+        return losses.cross_entropy(logits[0], tokens[1:]).sum()
+
+    # Each document by itself, without padding; the last does not fit with its mark.
+    sums = [of_tokens(params, jnp.array([end, *document, end][:9])) for document in documents]
+    objective = NextToken(padding=end)
+    found = losses.loss(model, params, objective.training(jnp.array(rows), key_of(0, 0)))
+    assert found == pytest.approx(float(sum(sums)) / (4 + 1 + 8), rel=1e-5)

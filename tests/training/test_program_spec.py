@@ -147,7 +147,6 @@ def test_an_encoders_vocabulary_has_room_for_the_mask(tokens):
     [
         ({"data.mask_fraction": 1e-9}, "config.data.mask_fraction=1e-09"),
         ({"model.n_classes": 2}, "config.model.n_classes=2"),
-        ({"model.kind": "decoder", "data.packing": "padded"}, "config.data.packing='padded'"),
         ({"data.packing": "padded", "data.corruption": "random"}, "config.data.corruption='random'"),
         ({"data.mask_fraction": 0.0}, "config.data.mask_fraction=0.0"),
         ({"sweep": {"data.mask_fraction": (0.1, 0.2)}}, "share data.mask_fraction"),
