@@ -38,8 +38,12 @@ def config_of(name, preset):
 
 
 ENCODER = "bert_tanh_vs_gelu"
-PRESETS = {ENCODER: ("small", "paper"), "width": ("gpt2-64", "gain-128", "mup-256")}
-DATA = {"relu_vs_gelu": "auto", ENCODER: "story_grammar"}  # the data of the first is named on the command line
+PRESETS = {ENCODER: ("small", "paper"), "width": ("gpt2-64", "gain-128", "mup-256"), "scale": ("32", "256")}
+DATA = {
+    "relu_vs_gelu": "auto",
+    ENCODER: "story_grammar",
+    "scale": "story_grammar",
+}  # the data of the first is named on the command line
 CASES = [(name, preset) for name in STUDIES for preset in PRESETS.get(name, ("small", "char", "paper"))]
 
 
