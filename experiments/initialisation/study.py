@@ -32,8 +32,8 @@ def get_config(preset: str = "small") -> config_dict.ConfigDict:
     """The same activations, rates and seeds at three initialisations."""
     values = presets.study(preset, SMALL)
     values.sweep = {
-        "model.init": INITS,
         "model.activation": ACTIVATIONS,
+        "model.init": INITS,
         "optimizer.learning_rate": RATES,
         "seed": (1, 2, 3, 4, 5, 6, 7, 8),
     }
