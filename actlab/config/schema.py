@@ -67,7 +67,7 @@ class ModelConfig:
     norm_position: Literal["pre", "post"] = field(
         "pre", "before each sublayer (GPT-2) or after its residual sum (BERT)"
     )
-    activation_norm: Literal["none", "rmsnorm"] = field(
+    activation_norm: Literal["none", "rmsnorm", "layernorm"] = field(
         "none", "normalisation of the hidden units, between the activation and the second projection"
     )
     position: Literal["learned", "rotary"] = field(

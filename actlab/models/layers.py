@@ -208,15 +208,16 @@ class Norm(nn.Module):
 
 
 class HiddenNorm(nn.Module):
-    """RMSNorm (arXiv:1910.07467) over the hidden units of a token, in float32."""
+    """RMSNorm (arXiv:1910.07467) or LayerNorm (arXiv:1607.06450) over the hidden units of a token, in float32."""
 
     spec: Spec
 
     @nn.compact
     def __call__(self, a_TF: Float[Array, "T F"]) -> Float[Array, "T F"]:
-        """The units at mean square 1, times a scale."""
+        """The units at mean square 1, with LayerNorm at mean 0 too, times a scale."""
         scale_F = self.param("scale", nn.initializers.ones, a_TF.shape[1:], jnp.float32)
-        unit_TF: Any = standardise(a_TF.astype(jnp.float32), False, self.spec.norm_epsilon)
+        centred = self.spec.activation_norm == "layernorm"
+        unit_TF: Any = standardise(a_TF.astype(jnp.float32), centred, self.spec.norm_epsilon)
         return (unit_TF * scale_F[None]).astype(a_TF.dtype)
 
 
@@ -304,7 +305,7 @@ class FeedForward(nn.Module):
             post_TF = activation.fn(pre_TF, **theta)
         if activation.gated:
             post_TF = post_TF * activation.value_fn(dense(spec, spec.d_hidden, "value", before)(x_TD))
-        if spec.activation_norm == "rmsnorm":
+        if spec.activation_norm != "none":
             post_TF = HiddenNorm(spec, name="activation_norm")(post_TF)
         return dense(spec, spec.d_model, "down", after)(post_TF), Hidden(pre_TF, post_TF, theta)
 

@@ -37,13 +37,15 @@ def test_a_key_changes_nothing_where_nothing_is_drawn(tiny):
     np.testing.assert_array_equal(with_key, without)
 
 
-@pytest.mark.parametrize("activation", ["relu", "swiglu"])
-def test_the_norm_brings_hidden_units_to_mean_square_1_times_a_scale_that_learns(tiny, activation):
-    model, params = built(tiny, **{"model.activation": activation, "model.activation_norm": "rmsnorm"})
+@pytest.mark.parametrize(("activation", "norm"), [("relu", "layernorm"), ("relu", "rmsnorm"), ("swiglu", "rmsnorm")])
+def test_the_norm_brings_hidden_units_to_mean_square_1_times_a_scale_that_learns(tiny, activation, norm):
+    model, params = built(tiny, **{"model.activation": activation, "model.activation_norm": norm})
     scale_F = params["block_1"]["feed_forward"]["activation_norm"]["scale"]
     assert scale_F.shape == (model.spec.d_hidden,) and scale_F.dtype == jnp.float32
     logits, hidden = model.apply(params, TOKENS)
-    np.testing.assert_allclose(np.square(hidden[1].a_TF / scale_F[None]).mean(axis=1), 1, rtol=0.01)
+    units_TF = np.asarray(hidden[1].a_TF / scale_F[None])
+    np.testing.assert_allclose(np.square(units_TF).mean(axis=1), 1, rtol=0.01)
+    assert (np.abs(units_TF.mean(axis=1)).max() < 1e-6) == (norm == "layernorm"), "only LayerNorm centres"
     slopes = jax.grad(lambda p: jnp.square(model.apply(p, TOKENS)[0]).mean())(params)
     assert np.any(slopes["block_1"]["feed_forward"]["activation_norm"]["scale"])
     plain, _ = built(tiny, **{"model.activation": activation})
