@@ -91,6 +91,17 @@ def moments(x_TF: Float[Array, "T F"], weights_T: Float[Array, "T"]) -> Scalars:
     }
 
 
+def common_share(down_FD: Float[Array, "F D"]) -> Float[Array, ""]:
+    """Share of the squared weights that all units have in common, F sum_d (mean_f w_fd)^2 / sum w^2.
+
+    About 1/F for independent weights, 1 where all rows are equal. Units whose outputs have a mean of one sign move
+    their rows together (LeCun et al. 1998, Efficient BackProp, section 4.3). The mean over all weights would not show
+    it: behind a LayerNorm of the residual stream the gradient of each row sums to 0.
+    """
+    down_FD = down_FD.astype(jnp.float32)
+    return len(down_FD) * jnp.square(down_FD.mean(axis=0)).sum() / jnp.square(down_FD).sum()
+
+
 def gradient_dead_fraction(dz_TF: Float[Array, "T F"]) -> Float[Array, ""]:
     """D5: the share of units whose sum of abs(dL/dz) over the batch is at most 1e-6 of the layer's median."""
     sums_F = jnp.abs(dz_TF).sum(axis=0)

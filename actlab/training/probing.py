@@ -47,7 +47,7 @@ def probe_step(
     for index, (units, dz_TF) in enumerate(zip(hidden, slopes, strict=True)):
         down_FD = state.params[f"block_{index}"]["feed_forward"]["down"]["kernel"]
         measured = activity.layer(units.z_TF, units.a_TF, dz_TF, down_FD, weights_T)
-        layers.append({**measured, "down_mean": down_FD.astype(jnp.float32).mean()})
+        layers.append({**measured, "down_common": activity.common_share(down_FD)})
     return {
         "loss": loss,
         "grad_norm": gradients.norm(grads),

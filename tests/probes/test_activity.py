@@ -47,6 +47,16 @@ def test_fractions_count_what_their_definitions_say():
     assert (ours["tau_sparsity_0.01"], ours["tau_sparsity_0.1"]) == (5 / 8, 6 / 8)
 
 
+def test_the_common_share_is_that_of_the_mean_row():
+    rows = arrays(0, (64, 128))
+    assert float(activity.common_share(jnp.asarray(rows))) == pytest.approx(1 / 64, rel=0.3)
+    assert float(activity.common_share(jnp.ones((64, 1)) * rows[:1])) == pytest.approx(1, rel=1e-5)
+    # Of b + e, with e centred over units: |b|^2 / (|b|^2 + mean |e|^2).
+    apart, shift = rows - rows.mean(axis=0), np.float32(0.5)
+    expected = 0.25 / (0.25 + (apart**2).mean())
+    assert float(activity.common_share(jnp.asarray(apart + shift))) == pytest.approx(expected, rel=1e-4)
+
+
 def test_a_fraction_of_many_tokens_is_exact():
     # One running sum in float32 would stop at 2^24 of these 2^24 + 2^20.
     ones = jnp.ones((2**10, 2**14 + 2**10), bool)
