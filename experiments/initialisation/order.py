@@ -7,6 +7,7 @@ that is not linear in their inputs, falling, and the mean test loss at own best 
 
 import csv
 import pathlib
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -88,4 +89,4 @@ def tau(sizes: dict[str, float], losses: dict[str, np.ndarray]) -> tuple[float, 
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

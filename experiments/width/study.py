@@ -25,7 +25,7 @@ SMALL = {
     "devices.max_lanes": 8,
 }
 SETTINGS = {
-    "gpt2": {},
+    "gpt2": {"model.init": "gpt2"},
     "gain": {"model.init": "gain"},
     "mup": {"model.init": "fan_in", "model.parametrization": "mup"},
 }

@@ -1,0 +1,36 @@
+"""The fit of the scale study finds a planted power law, and says when a size does not follow it."""
+
+import pathlib
+
+import numpy as np
+import pytest
+import scripts
+
+FIT = scripts.load(pathlib.Path(__file__).parents[2] / "experiments/scale/fit.py")
+SIZES = {width: 48 * width**2 for width in (*FIT.WIDTHS, FIT.NEXT)}
+
+
+def planted(noise, seed=0):
+    rng = np.random.default_rng(seed)
+    return {width: 30.0 * SIZES[width] ** -0.4 * np.exp(rng.normal(0, noise, 5)) for width in FIT.WIDTHS}
+
+
+def test_a_power_law_without_noise_is_found_exactly():
+    found = FIT.fit(planted(0.0), SIZES)
+    assert (found["a"], found["b"]) == pytest.approx((30.0, 0.4), rel=1e-9)
+    assert found["next"] == pytest.approx(30.0 * SIZES[FIT.NEXT] ** -0.4, rel=1e-9)
+    assert found["next_low"] == pytest.approx(found["next_high"], rel=1e-6)
+
+
+def test_intervals_of_prediction_hold_the_next_size_as_often_as_they_say():
+    truth = 30.0 * SIZES[FIT.NEXT] ** -0.4
+    found = [FIT.fit(planted(0.05, seed), SIZES) for seed in range(100)]
+    held = sum(one["next_low"] <= truth <= one["next_high"] for one in found)
+    assert held >= 93
+    assert all(one["b_low"] < one["b"] < one["b_high"] for one in found)
+
+
+def test_a_bend_widens_the_interval_of_prediction():
+    bent = {width: values * (1.2 if width == 64 else 1.0) for width, values in planted(0.0).items()}
+    found = FIT.fit(bent, SIZES)
+    assert found["next_high"] > 1.2 * found["next_low"]
