@@ -95,7 +95,7 @@ def _plan(spec: ProgramSpec, calibration: Calibration) -> Plan:
     state, work = calibration.need
     size = at_once * state + (work if by_map else at_once * work)
     # A forward pass is a third of an update.
-    n_evaluations = 1 + -(-config.train.n_steps // config.train.eval_every)
+    n_evaluations = 2 + -(-config.train.n_steps // config.train.eval_every)  # at step 0, and of the test set
     n_batches = len(spec.feed.validation.tokens)
     updates = config.train.n_steps + n_evaluations * n_batches / 3 + schedule.work(config.train, n_batches)
     seconds = updates * calibration.seconds_per_step * n_lanes / n_lane / per_lane
