@@ -38,7 +38,7 @@ QUESTIONS = tuple(f"{name}<gelu" for name in activations.names() if name != "gel
 
 def get_config(preset: str = "small") -> config_dict.ConfigDict:
     """The catalogue over the grid of Wortsman et al. 2023 (arXiv:2309.14322, section 2.2), 3e-4 to 3e-1."""
-    values = presets.study(preset, SMALL)
+    values = presets.study(preset, SMALL, presets.GPT2_INIT)
     values.sweep = {
         "model.activation": activations.names(),
         "optimizer.learning_rate": (1e-2, 3e-3, 1e-3, 3e-2, 3e-4, 1e-1, 3e-1),

@@ -11,16 +11,6 @@ from ml_collections import config_dict
 
 from actlab.config import presets
 
-# 0.12M parameters over bytes, 1.0M tokens: as the study of all activations, but for probes, which nothing here reads.
-SMALL = {
-    **presets.TINY,
-    "model.n_layers": 2,
-    "train.eval_every": 1000,
-    "train.checkpoint_every": 1000,
-    "train.probe_every": 0,
-    "train.census_every": 0,
-    "devices.max_lanes": 8,
-}
 INITS = ("gpt2", "gain", "fan_in")
 RATES = (5.6e-3, 1e-2, 3.2e-3, 1.8e-2, 1.8e-3, 3.2e-2)  # in the order in which they are trained
 ACTIVATIONS = ("relu", "gelu", "swiglu", "gelu_scale(s=0.16)", "leaky_relu", "silu", "geglu", "relu2", "polynorm")
@@ -30,7 +20,7 @@ QUESTIONS = tuple(f"{name}<gelu" for name in ACTIVATIONS if name != "gelu")
 
 def get_config(preset: str = "small") -> config_dict.ConfigDict:
     """The same activations, rates and seeds at three initialisations."""
-    values = presets.study(preset, SMALL)
+    values = presets.study(preset, presets.SHALLOW, presets.GPT2_INIT)
     values.sweep = {
         "model.activation": ACTIVATIONS,
         "model.init": INITS,

@@ -35,7 +35,7 @@ QUESTIONS = ("gelu<relu",)
 
 def get_config(preset: str = "small") -> config_dict.ConfigDict:
     """The text and two texts without order."""
-    values = presets.study(preset, presets.TINY)
+    values = presets.study(preset, presets.TINY, presets.GPT2_INIT)
     values.sweep = {
         "data.corruption": ("none", "shuffled", "random"),
         "model.activation": ("relu", "gelu"),

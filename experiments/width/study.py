@@ -14,20 +14,10 @@ from ml_collections import config_dict
 from actlab.config import presets
 from actlab.errors import UserError, suggestion
 
-# 2 layers over bytes, 1.0M tokens at every width; heads of 32 units.
-SMALL = {
-    **presets.TINY,
-    "model.n_layers": 2,
-    "train.eval_every": 1000,
-    "train.checkpoint_every": 1000,
-    "train.probe_every": 0,
-    "train.census_every": 0,
-    "devices.max_lanes": 8,
-}
 SETTINGS = {
-    "gpt2": {"model.init": "gpt2"},
+    "gpt2": presets.GPT2_INIT,
     "gain": {"model.init": "gain"},
-    "mup": {"model.init": "fan_in", "model.parametrization": "mup"},
+    "mup": presets.FAN_IN,
 }
 WIDTHS = (64, 128, 256, 512)
 ARMS = tuple(f"{setting}-{width}" for setting, width in itertools.product(SETTINGS, WIDTHS))
@@ -54,7 +44,7 @@ def get_config(preset: str = "gpt2-64") -> config_dict.ConfigDict:
     if preset not in ARMS:
         raise UserError(f"unknown preset {preset!r}: {suggestion(preset, ARMS)}")
     shape = {"model.d_model": int(width), "model.n_heads": int(width) // 32}
-    values = presets.study("small", {**SMALL, **shape, **SETTINGS[setting]})
+    values = presets.study("small", {**presets.SHALLOW, **shape}, SETTINGS[setting])
     values.sweep = {
         "model.activation": ("relu", "gelu"),
         "optimizer.learning_rate": RATES[setting][int(width)],

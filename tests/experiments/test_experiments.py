@@ -38,7 +38,12 @@ def config_of(name, preset):
 
 
 ENCODER = "bert_tanh_vs_gelu"
-PRESETS = {ENCODER: ("small", "paper"), "width": ("gpt2-64", "gain-128", "mup-256"), "scale": ("32", "256")}
+PRESETS = {
+    ENCODER: ("small", "paper"),
+    "width": ("gpt2-64", "gain-128", "mup-256"),
+    "scale": ("32", "256"),
+    "gates": ("small", "pair", "char", "paper"),
+}
 DATA = {
     "relu_vs_gelu": "auto",
     ENCODER: "story_grammar",
@@ -55,7 +60,7 @@ def test_a_study_is_a_balanced_sweep_on_one_data_set_with_its_seeds_fastest(name
     assert list(axes)[-1] == "seed" and len(axes["seed"]) >= 5 and len(axes["model.activation"]) >= 2
     runs = sweep.expand(config_lib.replace(config, sweep={**axes, "seed": (1,)}))
     assert len({run.name for run in runs}) == math.prod(len(values) for values in axes.values()) / len(axes["seed"])
-    if preset == "small":
+    if preset in ("small", "pair"):
         assert config.devices.max_lanes == len(axes["seed"]), "a program is one rate with all its seeds"
 
 
@@ -100,9 +105,37 @@ def test_the_encoders_are_of_berts_kind_at_both_norms_and_an_unknown_preset_is_r
 def test_doses_of_curvature_are_equal_in_size():
     z = np.linspace(-9, 9, 2001, dtype=np.float32)
     weights = np.exp(-(z.astype(np.float64) ** 2) / 2)
-    for name in module_of("curvature_dose").DOSES:
+    study = module_of("curvature_dose")
+    for name in {*study.DOSES, *study.FACTORS}:
         squares = np.asarray(activations.get(name).fn(z), np.float64) ** 2
         assert (squares * weights).sum() / weights.sum() == pytest.approx(0.5, rel=1e-5), name
+
+
+def test_the_factors_of_curvature_and_tail_are_the_plain_and_leaky_forms():
+    module, z = module_of("curvature_dose"), np.linspace(-5, 5, 101, dtype=np.float32)
+    kink, kink_live, smooth, smooth_live = (np.asarray(activations.get(name).fn(z)) for name in module.FACTORS)
+    np.testing.assert_allclose(kink, np.maximum(z, 0), rtol=1e-6)
+    for plain, live, left in ((kink, kink_live, 0), (smooth, smooth_live, 1e-5)):
+        # Far from 0 the slope of the negative half is a quarter of that of the positive one, and without a tail 0.
+        assert abs(plain[0] - plain[1]) <= left
+        assert live[1] - live[0] == pytest.approx((live[-1] - live[-2]) / 4, rel=1e-3)
+
+
+def test_every_batch_reads_the_same_number_of_tokens_with_the_same_share_of_warmup():
+    for preset in ("small", "char"):
+        (together, rows), *_ = dict(config_of("batch_size", preset).sweep).items()
+        places = [dict(zip(together.split(", "), row, strict=True)) for row in rows]
+        assert len({place["data.batch_size"] * place["train.n_steps"] for place in places}) == 1
+        assert all(0 <= place["train.n_steps"] - 20 * place["optimizer.warmup_steps"] < 20 for place in places)
+
+
+def test_activations_are_compared_from_inputs_of_unit_size_on_either_side_of_every_rate():
+    for name in ("batch_size", "centring", "curvature_dose", "death_audit", "gates", "stochastic_gelu"):
+        config = config_of(name, "small")
+        axes = dict(config.sweep)
+        rates = sorted(axes["optimizer.learning_rate"])
+        assert config.model.init == "fan_in" and len(axes["seed"]) >= 8
+        assert len(rates) >= 5 and max(high / low for low, high in zip(rates, rates[1:], strict=False)) < 1.81
 
 
 def cost(activation, ratio=1.0, flops=1.0, **changes):
