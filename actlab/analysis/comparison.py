@@ -3,11 +3,11 @@
 `compare` makes them of a table's results, `show` prints one to the terminal.
 """
 
+import collections
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -17,35 +17,42 @@ from actlab.analysis.effects import (
     ALPHA,
     CONFIDENCE,
     DIFFERENT,
-    MARGIN,
     Interval,
     Judgement,
     Verdict,
-    dunnett,
+    few_seeds,
+    fewest_seeds,
     nats,
     paired_resolution,
 )
 from actlab.analysis.protocol import Contrast
 from actlab.analysis.ranking import View, rank, views
-from actlab.analysis.results import Condition, Result, conditions
+from actlab.analysis.results import Condition, Result, conditions, margin_of
 from actlab.errors import UserError, suggestion
+
+UNRESOLVED = "rate not resolved"
+SEEDS = 8  # advised: with fewer, swaps find less than a t test would
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """One condition in three views, `margin` in nats. `dunnett` has the adjusted p of each activation to a baseline."""
+    """One condition in three views, `margin` in the unit of its losses."""
 
     condition: Condition
     views: tuple[View, ...]
     margin: float
     asked: bool
     warnings: tuple[str, ...]
-    dunnett: Mapping[str, float] | None = None
 
     @property
     def main(self) -> View:
         """The view at equal parameters, which decides."""
         return self.views[0]
+
+    @property
+    def unit(self) -> str:
+        """The unit of its losses."""
+        return self.condition.results[0].unit
 
     @property
     def sentences(self) -> list[str]:
@@ -63,38 +70,38 @@ class Comparison:
             "data": results[0].data,
             "tokenizer": results[0].tokenizer,
             "runs": len(results),
-            "diverged": sum(result.status == "diverged" for result in results),
+            "failed": dict(collections.Counter(result.failed for result in results if result.failed)),
             "confidence": CONFIDENCE,
             "margin": self.margin,
+            "unit": self.unit,
             "verdicts": self.sentences,
             "warnings": list(self.warnings),
-            "dunnett": None if self.dunnett is None else dict(self.dunnett),
             "views": {view.name: view.as_dict() for view in self.views},
         }
 
 
 def compare(
-    results: Sequence[Result], questions: Sequence[Contrast] = (), margin: float = MARGIN, baseline: str | None = None
+    results: Sequence[Result], questions: Sequence[Contrast] = (), margin: float | None = None
 ) -> list[Comparison]:
     """Compares the activations of a table, condition by condition; without questions, all pairs.
 
-    Differences smaller than `margin`, nats, count as none where equivalence is shown. With a `baseline`, every other
-    activation is also compared with it by Dunnett's test, which takes activations for independent samples although they
-    share seeds, and so finds fewer differences.
+    Differences smaller than `margin`, in the unit of the losses, count as none where equivalence is shown; by default
+    it is that of `results.margin_of`.
 
     Raises:
-        UserError: as `conditions`; for activations without a common learning rate, or an unknown baseline.
+        UserError: as `conditions` and `margin_of`; for activations without a common learning rate.
     """
-    return [_compare(condition, questions, margin, baseline) for condition in conditions(results)]
+    return [_compare(condition, questions, margin) for condition in conditions(results)]
 
 
-def _compare(condition: Condition, questions: Sequence[Contrast], margin: float, baseline: str | None) -> Comparison:
+def _compare(condition: Condition, questions: Sequence[Contrast], margin: float | None) -> Comparison:
     names = {result.activation for result in condition.results}
     # A question about an activation that is not trained yet waits; one about an unknown activation is an error.
     asked = [one for one in questions if not (set(one.activations) - names) & condition.to_come]
+    margin = margin_of(condition.results) if margin is None else margin
     found = tuple(_judged(view, asked, margin) for view in views(condition))
-    against = _dunnett(found[0].grid, baseline) if baseline is not None and not condition.to_come else None
-    return Comparison(condition, found, margin, bool(asked), (*condition.warnings, *_warnings(found)), against)
+    warnings = (*condition.warnings, *_of_runs(condition.results), *_warnings(found))
+    return Comparison(condition, found, margin, bool(asked), warnings)
 
 
 def _judged(view: View, questions: Sequence[Contrast], margin: float) -> View:
@@ -108,25 +115,32 @@ def _judged(view: View, questions: Sequence[Contrast], margin: float) -> View:
     return dataclasses.replace(view, standings=tuple(standings), pairs=tuple(pairs), ranked=ranked)
 
 
-def _dunnett(grid: Grid | None, baseline: str) -> dict[str, float]:
-    """The larger of the two p that the two choices of learning rates give, as for an Effect."""
-    if grid is None or baseline not in grid.names:
-        raise UserError(
-            f"--baseline={baseline} is not in the table: {suggestion(baseline, grid.names if grid else ())}"
-        )
-    rates = grid.rates(*grid.names)
-    seeds = {name: grid.complete_seeds(rates, name) for name in grid.names}
-    p_values = []
-    for choose in (grid.own_best, grid.at_best_mean):
-        arms = {name: np.array([*choose(name, rates, seeds[name]).values()], np.float64) for name in grid.names}
-        p_values.append(dunnett(arms, baseline))
-    return {name: max(p[name] for p in p_values) for name in p_values[0]}
+def _of_runs(results: Sequence[Result]) -> Iterator[str]:
+    counts = collections.Counter(result.failed for result in results)
+    words = [f"{counts['collapsed']} collapsed", f"{counts['diverged']} diverged"]
+    if any(result.trivial_loss is None for result in results):
+        words[0] = "collapse is not known, for lack of a column trivial_loss"
+    if counts["learned nothing"]:
+        words.append(f"{counts['learned nothing']} learned nothing")
+    yield f"{len(results)} runs: {', '.join(words)}"
 
 
 def _warnings(found: Sequence[View]) -> Iterator[str]:
     main = found[0]
     if main.grid:
         yield from _gaps(main.grid)
+        if main.grid.read_on == "validation":
+            yield "differences are read on validation losses, which also choose the rates: some run has no test loss"
+        dropped = sorted(set(main.grid.rates(*main.grid.names)) - set(main.sensitivity_rates))
+        if dropped:
+            yield f"LR sensitivity leaves out {_listed(dropped)}, where every run failed"
+    if main.pairs:
+        effects = [pair.own_best.effect for pair in main.pairs if not pair.own_best.effect.undecidable]
+        n_seeds, family = min((effect.n for effect in effects), default=SEEDS), max(len(effects), 1)
+        if n_seeds < (needed := fewest_seeds(family)):
+            yield few_seeds(n_seeds, family, needed)
+        elif n_seeds < SEEDS:
+            yield f"{n_seeds} seeds: of differences at own best rates {SEEDS} or more find as much as a t test would"
     for other in found[1:]:
         if other.reason:
             yield f"no view at equal {other.name}: {other.reason}"
@@ -135,9 +149,9 @@ def _warnings(found: Sequence[View]) -> Iterator[str]:
                 f"the winner changes: {main.standings[0].activation} at equal parameters, "
                 f"{other.standings[0].activation} at equal {other.name}"
             )
-    for standing in main.standings:
-        if standing.failed:
-            yield f"{standing.activation}: {standing.failed} of {standing.runs} runs count with their initial loss"
+    for reason in dict.fromkeys(standing.unresolved for standing in main.standings if standing.unresolved):
+        names = [standing.activation for standing in main.standings if standing.unresolved == reason]
+        yield f"{UNRESOLVED} of {', '.join(names)}: {reason}"
 
 
 def _gaps(grid: Grid) -> Iterator[str]:
@@ -145,14 +159,15 @@ def _gaps(grid: Grid) -> Iterator[str]:
     for name in grid.names:
         more = sorted(set(grid.cells[name]) - set(rates))
         if more:
-            listed = ", ".join(f"{rate:g}" for rate in more)
-            yield f"{name}: learning rates {listed} are not shared by all and stay out of the ranking"
+            yield f"{name}: learning rates {_listed(more)} are not shared by all and stay out of the ranking"
         seeds = grid.complete_seeds(rates, name)
         lacking = len(grid.seeds(*grid.names)) - len(seeds)
         if lacking:
             yield f"{name}: {lacking} seeds lack a run and are left out of pairs"
-        if len(rates) > 2 and seeds and grid.best_rate(name, rates, seeds) in (rates[0], rates[-1]):
-            yield f"{name}: its best learning rate is at the edge of the grid; a wider one may have a better"
+
+
+def _listed(rates: Sequence[float]) -> str:
+    return ", ".join(f"{rate:g}" for rate in rates)
 
 
 def _answer(pair: Pair, scale: str) -> str:
@@ -164,19 +179,33 @@ def _answer(pair: Pair, scale: str) -> str:
         Verdict.EQUIVALENT: f"the losses of {one} and {two} are equal within the margin",
         Verdict.UNDECIDED: f"whether the loss of {one} is lower than that of {two} is open",
     }[judgement.verdict]
-    return f"{judgement.verdict}: {word}, at this scale ({scale}): {in_numbers(judgement)}"
+    return f"{qualified(judgement)}: {word}, at this scale ({scale}): {in_numbers(judgement)}"
+
+
+def qualified(judgement: Judgement) -> str:
+    """The verdict, and whether it rests on a best rate that is not resolved."""
+    decided = judgement.verdict != Verdict.UNDECIDED
+    return f"{judgement.verdict}, {UNRESOLVED}" if decided and judgement.effect.unresolved else str(judgement.verdict)
 
 
 def in_numbers(judgement: Judgement) -> str:
     """The effect behind a judgement, in words."""
     effect = judgement.effect
-    if effect.undecidable or effect.mean is None or effect.interval is None or judgement.p is None:
+    if effect.undecidable or effect.mean is None or judgement.p is None:
         return f"{judgement.reason}."
-    mean, low, high = (nats(value, "+") for value in (effect.mean, *effect.interval))
-    words = f"{mean} nats ({CONFIDENCE:.0%} interval {low} to {high}, {effect.n} seeds"
+    words = f"{nats(effect.mean, '+')} nats ("
+    if effect.interval:
+        low, high = (nats(value, "+") for value in effect.interval)
+        words += f"{CONFIDENCE:.0%} interval {low} to {high}, "
+    elif effect.sd:
+        words += f"sd {nats(effect.sd)}, "
+    words += f"{effect.n} seeds"
     words += f", {effect.left_out} left out" if effect.left_out else ""
     words += f", p {judgement.p:.2g} after Holm over {judgement.family})"
-    if judgement.reason and effect.sd:
+    words += f"; {UNRESOLVED}: {effect.unresolved}" if effect.unresolved else ""
+    if judgement.reason and effect.swaps and effect.n < fewest_seeds(judgement.family):
+        words += f"; {judgement.reason}"
+    elif judgement.reason and effect.sd:
         # Holm asks the smallest p of a family for this level, so that what is found at it is found after Holm.
         resolved = nats(paired_resolution(effect.n, alpha=ALPHA / judgement.family) * effect.sd)
         strict = " at Holm's strictest" if judgement.family > 1 else ""
@@ -194,13 +223,14 @@ def _lead(view: View, scale: str) -> str:
     # The first may differ from the second and not from the third, which has a wider interval.
     level = [name for name, one in verdicts.items() if one.verdict != Verdict.SUPPORTED]
     nearest = (level or [second])[0]
+    judgement = verdicts[nearest]
     if not level:
-        word, words = Verdict.SUPPORTED, f"{first} has the lowest loss"
+        word, words = qualified(judgement), f"{first} has the lowest loss"
     elif all(verdicts[name].verdict == Verdict.EQUIVALENT for name in level):
-        word, words = Verdict.EQUIVALENT, f"{first} and {', '.join(level)} are equal within the margin"
+        word, words = qualified(judgement), f"{first} and {', '.join(level)} are equal within the margin"
     else:
         word, words = Verdict.UNDECIDED, f"{first} comes first but cannot be told from {', '.join(level)}"
-    return f"{word}: {words}, at this scale ({scale}); to {nearest}: {in_numbers(verdicts[nearest])}"
+    return f"{word}: {words}, at this scale ({scale}); to {nearest}: {in_numbers(judgement)}"
 
 
 STYLE = {
@@ -213,18 +243,18 @@ STYLE = {
 
 def show(comparison: Comparison) -> RenderableType:
     """One comparison in full, for the terminal."""
-    main, unit = comparison.main, comparison.condition.results[0].unit
+    main, unit = comparison.main, comparison.unit
+    over = f", sensitivity over {_listed(main.sensitivity_rates)}" if len(main.sensitivity_rates) > 1 else ""
     parts: list[RenderableType] = [
         Text(f"scale       {comparison.condition.scale}"),
-        Text(f"ranking     validation loss at each activation's own best learning rate, {unit}"),
+        Text(f"ranking     loss at each activation's own best learning rate, {unit}{over}"),
         _ranking(main),
         Text("pairs       first minus second, nats; each interval by itself, p after Holm; is the first lower?"),
         _pairs(main),
         Text("views       loss at own best learning rate within an equal budget"),
         _views(comparison.views),
     ]
-    if comparison.dunnett is not None:
-        parts.append(Text("Dunnett     " + ", ".join(f"{name} p {p:.2g}" for name, p in comparison.dunnett.items())))
+    parts.append(Text(f"equal       within {comparison.margin:.2g} {unit}"))
     parts += [Text(f"warning     {warning}") for warning in comparison.warnings]
     parts += [Text(f"verdict     {sentence}", style="bold") for sentence in comparison.sentences]
     return Group(*parts)
@@ -236,7 +266,8 @@ def _ranking(view: View) -> Table:
     for one in view.standings:
         rate = "-" if one.best_rate is None else f"{one.best_rate:g}"
         sensitivity = (_number(one.sensitivity), _interval(one.sensitivity_interval))
-        counts = map(str, (one.seeds, one.runs, one.failed))
+        failed = ", ".join(f"{count} {how}" for how, count in one.failed.items()) or "0"
+        counts = (str(one.seeds), str(one.runs), failed)
         loss = (_number(one.loss), _interval(one.interval))
         grid.add_row(one.activation, ",".join(one.groups), *loss, rate, *sensitivity, *counts)
     return grid
@@ -249,7 +280,7 @@ def _pairs(view: View) -> Table:
         places = {"own best": pair.own_best, **rates, "LR sensitivity": pair.sensitivity}
         for where, judgement in places.items():
             effect = judgement.effect
-            verdict = Text(str(judgement.verdict), style=STYLE[judgement.verdict])
+            verdict = Text(qualified(judgement), style=STYLE[judgement.verdict])
             if effect.undecidable:
                 verdict.append(f" ({judgement.reason})")
             grid.add_row(

@@ -6,24 +6,39 @@ protocol.py, which verdicts.py asks at every place of the further axes.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Array
 
-from actlab.analysis.effects import DECIMALS, Effect, Judgement, judge
+from actlab.analysis import best_rates
+from actlab.analysis.best_rates import Curves
+from actlab.analysis.effects import DECIMALS, Effect, Judgement, Swaps, judge
 from actlab.analysis.protocol import LOSS, SENSITIVITY, Arm, Contrast
+from actlab.analysis.results import Result
 
 
 class Score(NamedTuple):
-    """A run's entry in a grid. Loss in nats; not `learned` where that is the loss it began with."""
+    """A run's entry in a grid. Losses in the table's unit; that of a run that diverged is the one it began with."""
 
-    loss: float
-    learned: bool
+    loss: float  # on validation, where rates are chosen
+    failed: str = ""  # how: diverged, collapsed, or learned nothing
     run: str = ""
     column: float = math.nan  # what a contrast of a column of results.csv asks for
+    test: float | None = None  # where a difference is read
+
+
+def score(run: Result, column: str = LOSS) -> Score:
+    """A run's entry, with the number that a contrast of `column` asks for."""
+    test = run.test_loss if run.learned else run.loss
+    try:
+        value = float(run.cells.get(column, ""))
+    except ValueError:
+        value = math.nan
+    return Score(run.loss, run.failed, run.run, value, test)
 
 
 Cell = Mapping[int, Score]  # all seeds of one arm at one learning rate
@@ -37,9 +52,7 @@ class Grid:
     """
 
     cells: Mapping[str, Mapping[float, Cell]]
-    _chosen: dict[Any, tuple[dict[int, float], dict[int, float]]] = dataclasses.field(
-        default_factory=dict, compare=False, repr=False
-    )
+    _curves: dict[Any, Curves] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, entries: Iterable[tuple[str, float, int, Score]]) -> "Grid":
@@ -54,9 +67,24 @@ class Grid:
         """The arms in the order of the table."""
         return tuple(self.cells)
 
+    @functools.cached_property
+    def read_on(self) -> Literal["test", "validation"]:
+        """The set that differences are read on: test, where every run has a test loss."""
+        scores = (score for cells in self.cells.values() for cell in cells.values() for score in cell.values())
+        return "validation" if any(score.test is None for score in scores) else "test"
+
     def rates(self, *names: str) -> tuple[float, ...]:
         """Learning rates that all of these arms were trained at, rising."""
         return tuple(sorted(set.intersection(*(set(self.cells.get(name, ())) for name in names)))) if names else ()
+
+    def usable_rates(self, *names: str) -> tuple[float, ...]:
+        """Those of their rates at which any run of these arms did not fail."""
+        arms = [self.cells[name] for name in names if name in self.cells]
+        return tuple(
+            rate
+            for rate in self.rates(*names)
+            if not all(score.failed for cells in arms for score in cells[rate].values())
+        )
 
     def seeds(self, *names: str) -> set[int]:
         """Seeds that any of these arms has at any rate."""
@@ -68,50 +96,33 @@ class Grid:
         return sorted(set.intersection(*cells)) if cells else []
 
     def learned(self, name: str, rates: Iterable[float], seeds: Sequence[int]) -> bool:
-        """Whether any of these runs ended below the loss it began with."""
-        return any(self.cells[name][rate][seed].learned for rate in rates for seed in seeds)
+        """Whether any of these runs ended below the loss it began with; one that collapsed may have."""
+        return any(self.cells[name][rate][seed].failed in ("", "collapsed") for rate in rates for seed in seeds)
 
-    def own_best(self, name: str, rates: Sequence[float], seeds: Sequence[int]) -> dict[int, float]:
-        """Loss by seed at the arm's own best rate, which is chosen on the mean of the other seeds.
-
-        A single seed has no others: its rate is chosen on itself, and nothing can be decided with it.
-        """
-        return self._choices(name, rates, seeds)[0]
-
-    def at_best_mean(self, name: str, rates: Sequence[float], seeds: Sequence[int]) -> dict[int, float]:
-        """Loss by seed at the rate of the lowest mean loss over all these seeds."""
-        return self._choices(name, rates, seeds)[1]
-
-    def _choices(
-        self, name: str, rates: Sequence[float], seeds: Sequence[int]
-    ) -> tuple[dict[int, float], dict[int, float]]:
-        if len(rates) == 1:
-            only = {seed: self._loss(name, rates[0], seed) for seed in seeds}
-            return only, only
+    def curves(self, name: str, rates: Sequence[float], seeds: Sequence[int]) -> Curves:
+        """An arm's losses at one or more rates, rising, over these seeds."""
         # Kept, since an arm is in as many pairs as there are others, mostly over the same rates and seeds.
         key = (name, tuple(rates), tuple(seeds))
-        if key not in self._chosen:
-            own = {}
-            for seed in seeds:
-                others = [other for other in seeds if other != seed] or [seed]
-                own[seed] = self._loss(name, self.best_rate(name, rates, others), seed)
-            best = self.best_rate(name, rates, seeds)
-            self._chosen[key] = own, {seed: self._loss(name, best, seed) for seed in seeds}
-        return self._chosen[key]
+        if key not in self._curves:
+            rows = [[self.cells[name][rate][seed] for seed in seeds] for rate in rates]
+            chosen = np.array([[score.loss for score in row] for row in rows])
+            read = np.array([[self._read(score) for score in row] for row in rows])
+            failed = np.array([[bool(score.failed) for score in row] for row in rows])
+            self._curves[key] = Curves(np.array(rates, np.float64), chosen, read, failed)
+        return self._curves[key]
 
-    def best_rate(self, name: str, rates: Iterable[float], seeds: Sequence[int]) -> float:
+    def best_rate(self, name: str, rates: Sequence[float], seeds: Sequence[int]) -> float:
         """The rate of the lowest mean loss over these seeds; of equal ones the lowest rate."""
-        # fsum does not depend on the order of the seeds, which could otherwise decide between rates that tie.
-        return min(rates, key=lambda rate: (math.fsum(self._loss(name, rate, seed) for seed in seeds), rate))
+        return rates[best_rates.best(self.curves(name, rates, seeds))]
 
     def sensitivities(self, name: str, rates: Sequence[float], seeds: Iterable[int]) -> dict[int, float]:
-        """Learning-rate sensitivity by seed over these rates, with equal weights; nats."""
-        losses = {seed: [self._loss(name, rate, seed) for rate in rates] for seed in seeds}
+        """Learning-rate sensitivity by seed over these rates, with equal weights."""
+        losses = {seed: [self._read(self.cells[name][rate][seed]) for rate in rates] for seed in seeds}
         # A run's loss is at most its initial one already, so that clipping at the highest changes nothing.
         return {seed: lr_sensitivity(row, max(row)) for seed, row in losses.items()}
 
-    def _loss(self, name: str, rate: float, seed: int) -> float:
-        return self.cells[name][rate][seed].loss
+    def _read(self, score: Score) -> float:
+        return score.loss if self.read_on == "validation" or score.test is None else score.test
 
 
 def lr_sensitivity(losses: Sequence[float | int] | np.ndarray | Array, initial_loss: float | int) -> float:
@@ -143,51 +154,64 @@ def lr_sensitivity(losses: Sequence[float | int] | np.ndarray | Array, initial_l
 
 @dataclasses.dataclass(frozen=True)
 class Worth:
-    """What an arm is worth by seed, `also` under the other legitimate choice of its rate, and the `runs` behind it.
+    """What an arm is worth by seed, `also` under the other way to choose its rate, and the `runs` behind it.
 
-    `reason` says why it decides nothing, and is "" otherwise.
+    `unresolved` says why its best rate is not resolved, `reason` why it decides nothing; both are "" otherwise.
     """
 
     chosen: Mapping[int, float] = dataclasses.field(default_factory=dict)
     also: Mapping[int, float] = dataclasses.field(default_factory=dict)
     runs: tuple[str, ...] = ()
+    unresolved: str = ""
     reason: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """A contrast on a grid: the worth of each arm, and the effect, where a negative one is what the contrast states."""
+    """A contrast on a grid: the worth of each arm, and the effect, where a negative one is what the contrast states.
+
+    `rates` are those that arms without one of their own choose among, or that a sensitivity is over. Losses are
+    `read_on` the test set or the validation set.
+    """
 
     worths: tuple[Worth, ...]
     effect: Effect
+    rates: tuple[float, ...] = ()
+    read_on: str = "validation"
 
 
 def measure(contrast: Contrast, grid: Grid) -> Measured:
     """The effect of a contrast, paired by seed.
 
-    Arms without a rate of their own choose among the rates that all of them share, on the seeds that have all of those.
-    A rate chosen on all seeds favours the arm with more equally good rates to choose from. A rate chosen for each seed
-    on the other seeds favours none, but then the values of different seeds depend on each other, and a t test of them
-    finds too much (at twice its level for level rates). So a difference must hold under both choices; validity.py shows
-    that this keeps the level, and loses no power where the best rate is clear.
+    Arms without a rate of their own choose among the rates that all of them share, on the seeds that have all of those;
+    the effect is then tested three ways, see best_rates.py. A sensitivity is over those of the rates at which not every
+    run of its arms failed.
     """
     free = [arm.place for arm in contrast.arms if arm.at is None]
-    rates = grid.rates(*free)
+    rates = grid.usable_rates(*free) if contrast.of == SENSITIVITY else grid.rates(*free)
     seeds = grid.complete_seeds(rates, *free)
     worths = tuple(_worth(contrast, arm, grid, rates, seeds) for arm in contrast.arms)
     shared = sorted(set.intersection(*(set(worth.chosen) for worth in worths)))
-    one = _oriented(contrast, [worth.chosen for worth in worths], shared)
-    other = _oriented(contrast, [worth.also for worth in worths], shared)
+    values = _oriented(contrast, [worth.chosen for worth in worths], shared)
     reason = next((worth.reason for worth in worths if worth.reason), "")
-    if not reason and shared and contrast.of == LOSS:
+    effect = Effect(values, reason=reason)
+    if contrast.of == LOSS and shared:
         # Beside an arm that learned, a loss at initialisation is a result; by itself it is none.
         over = {arm: rates if arm.at is None else (arm.at,) for arm in contrast.arms}
-        if not any(grid.learned(arm.place, at, shared) for arm, at in over.items()):
-            reason = "every run diverged or learned nothing"
+        if not reason and not any(grid.learned(arm.place, at, shared) for arm, at in over.items()):
+            effect = Effect(values, reason="every run diverged or learned nothing")
+        if free:
+            effect = dataclasses.replace(
+                effect,
+                also=_oriented(contrast, [worth.also for worth in worths], shared),
+                swaps=_swaps(contrast, grid, rates, shared, values),
+                unresolved="; ".join(dict.fromkeys(worth.unresolved for worth in worths if worth.unresolved)),
+            )
     every: set[int] = set()
     for arm in contrast.arms:
         every |= grid.seeds(arm.place) if arm.at is None else set(grid.cells.get(arm.place, {}).get(arm.at, ()))
-    return Measured(worths, Effect(one, len(every) - len(shared), reason, other if other != one else ()))
+    effect = dataclasses.replace(effect, left_out=len(every) - len(shared))
+    return Measured(worths, effect, rates, grid.read_on)
 
 
 def _oriented(contrast: Contrast, values: Sequence[Mapping[int, float]], seeds: Sequence[int]) -> tuple[float, ...]:
@@ -197,6 +221,18 @@ def _oriented(contrast: Contrast, values: Sequence[Mapping[int, float]], seeds: 
     return tuple(round(sign * (total - contrast.bound), DECIMALS) for total in sums)
 
 
+def _swaps(
+    contrast: Contrast, grid: Grid, rates: Sequence[float], seeds: Sequence[int], values: Sequence[float]
+) -> Swaps:
+    """Two arms' curves are swapped. Of another sum only the signs of its seeds turn: no arm stands for the others."""
+    sign = -1 if contrast.says == "above" else 1
+    weights = [weight for weight, _ in contrast.terms]
+    if len(weights) == 2 and sum(weights) == 0 and all(arm.at is None for arm in contrast.arms):
+        one, two = (grid.curves(arm.place, rates, seeds) for arm in contrast.arms)
+        return best_rates.swap(one, two).scaled(sign * weights[0], -sign * contrast.bound)
+    return best_rates.signs(np.asarray(values, np.float64))
+
+
 def _worth(contrast: Contrast, arm: Arm, grid: Grid, shared: Sequence[float], complete: Sequence[int]) -> Worth:
     """`shared` rates and `complete` seeds are those of the arms without a rate of their own."""
     name, cells = arm.place, grid.cells.get(arm.place, {})
@@ -204,21 +240,27 @@ def _worth(contrast: Contrast, arm: Arm, grid: Grid, shared: Sequence[float], co
     runs = tuple(score.run for rate, cell in cells.items() if rate in rates for score in cell.values())
     if not cells or (arm.at is not None and not runs):
         return Worth(reason=f"no run of {arm}")
-    seeds = complete if arm.at is None else list(cells[arm.at])
+    if not rates and grid.rates(name):
+        return Worth(reason="at every rate every run failed")
+    seeds = complete if arm.at is None else sorted(cells[arm.at])
     if not seeds:
         return Worth(runs=runs, reason="no seed has a run of every arm at every rate")
     if contrast.of == SENSITIVITY:
         if len(rates) == 1:
             return Worth(runs=runs, reason="one learning rate has no sensitivity")
-        blank = [seed for seed in seeds if not grid.learned(name, rates, [seed])]
-        reason = f"{arm} with seed {blank[0]} learned at no rate, where a sensitivity says nothing" if blank else ""
-        values = _scaled(contrast, grid.sensitivities(name, rates, seeds))
-        return Worth(values, values, runs, reason)
+        blank = [seed for seed in seeds if all(cells[rate][seed].failed for rate in rates)]
+        reason = f"{arm} with seed {blank[0]} failed at every rate, where a sensitivity says nothing" if blank else ""
+        return Worth(_scaled(contrast, grid.sensitivities(name, rates, seeds)), runs=runs, reason=reason)
+    curves = grid.curves(name, rates, seeds)
     if contrast.of == LOSS:
-        chosen, also = grid.own_best(name, rates, seeds), grid.at_best_mean(name, rates, seeds)
-        return Worth(_scaled(contrast, chosen), _scaled(contrast, also), runs)
+        unresolved = best_rates.unresolved(curves) if arm.at is None else ""
+        chosen, also = (
+            _scaled(contrast, dict(zip(seeds, losses.tolist(), strict=True)))
+            for losses in (best_rates.at_best(curves), best_rates.left_out(curves))
+        )
+        return Worth(chosen, also, runs, f"{arm}: {unresolved}" if unresolved else "")
     # A column of a run, at the rate of the lowest mean loss if the arm has none of its own.
-    cell = {seed: cells[grid.best_rate(name, rates, seeds)][seed] for seed in seeds}
+    cell = {seed: cells[rates[best_rates.best(curves)]][seed] for seed in seeds}
     usable = [
         seed for seed, score in cell.items() if math.isfinite(score.column) and (score.column > 0 or not contrast.log)
     ]
@@ -226,7 +268,7 @@ def _worth(contrast: Contrast, arm: Arm, grid: Grid, shared: Sequence[float], co
     lacking = [score.run for seed, score in cell.items() if seed not in usable]
     values = _scaled(contrast, {seed: cell[seed].column for seed in usable})
     reason = f"{lacking[0]} has no {contrast.of}" if lacking else ""
-    return Worth(values, values, tuple(score.run for score in cell.values()), reason)
+    return Worth(values, runs=tuple(score.run for score in cell.values()), reason=reason)
 
 
 def _scaled(contrast: Contrast, values: Mapping[int, float]) -> dict[int, float]:
@@ -241,6 +283,7 @@ class Pair:
     own_best: Judgement
     at_rates: dict[float, Judgement]
     sensitivity: Judgement
+    sensitivity_rates: tuple[float, ...]  # that the sensitivity is over
 
     @property
     def question(self) -> str:
@@ -253,22 +296,23 @@ class Pair:
             "question": self.question,
             "own_best": self.own_best.as_dict(),
             "at_rates": {repr(rate): judgement.as_dict() for rate, judgement in self.at_rates.items()},
-            "lr_sensitivity": self.sensitivity.as_dict(),
+            "lr_sensitivity": {"rates": self.sensitivity_rates, **self.sensitivity.as_dict()},
         }
 
 
 def judge_pairs(grid: Grid, questions: Sequence[Contrast], margin: float) -> list[Pair]:
     """The judgements on contrasts of two activations that share a learning rate.
 
-    Holm's families: the questions at own best rates; questions times rates; their sensitivities.
+    Holm's families: the questions at own best rates; questions times rates; their sensitivities. At a rate that is
+    given nothing is chosen, and a t test holds even where seeds collapse: it then finds too little, not too much.
     """
     own_best = judge([measure(question, grid).effect for question in questions], margin)
     rates = [grid.rates(*question.activations) for question in questions]
     fixed = [question.at(rate) for question, each in zip(questions, rates, strict=True) for rate in each]
     at_rates = iter(judge([measure(one, grid).effect for one in fixed], margin))
-    sensitive = [dataclasses.replace(question, of=SENSITIVITY) for question in questions]
-    sensitivity = judge([measure(one, grid).effect for one in sensitive], margin)
+    sensitive = [measure(dataclasses.replace(question, of=SENSITIVITY), grid) for question in questions]
+    sensitivity = judge([measured.effect for measured in sensitive], margin)
     return [
-        Pair(question, best, {rate: next(at_rates) for rate in each}, over)
-        for question, best, each, over in zip(questions, own_best, rates, sensitivity, strict=True)
+        Pair(question, best, {rate: next(at_rates) for rate in each}, over, measured.rates)
+        for question, best, each, over, measured in zip(questions, own_best, rates, sensitivity, sensitive, strict=True)
     ]

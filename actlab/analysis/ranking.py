@@ -6,6 +6,7 @@ linearly between evaluations. A run that is cut there had not finished its sched
 schedule of that length would reach: a view errs against the more expensive activation.
 """
 
+import collections
 import dataclasses
 import itertools
 import statistics
@@ -15,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from actlab.analysis.contrasts import Grid, Pair, Score, measure
+from actlab.analysis import best_rates
+from actlab.analysis.contrasts import Grid, Pair, Score, measure, score
 from actlab.analysis.effects import DIFFERENT, Effect, Interval, Judgement, judge
 from actlab.analysis.protocol import Contrast, lower
 from actlab.analysis.results import Condition, Result
@@ -24,22 +26,23 @@ from actlab.errors import UserError
 
 @dataclasses.dataclass(frozen=True)
 class Standing:
-    """An activation's place. Loss and sensitivity are means over `seeds` complete seeds, nats, with t intervals.
+    """An activation's place. Loss and sensitivity are means over `seeds` complete seeds, with t intervals.
 
-    `best_rate` has the lowest mean loss. `loss` is taken at the rate that the other seeds choose (`Grid.own_best`), and
-    its interval spans both choices. Activations that share a group cannot be told apart. None where there are too few
-    seeds or rates.
+    `loss` is that at `best_rate`, the rate of the lowest mean; `unresolved` says why that rate is not resolved. The
+    interval of the loss spans that of the other way to choose (`best_rates.left_out`). Activations that share a group
+    cannot be told apart. None where there are too few seeds or rates.
     """
 
     activation: str
     best_rate: float | None
+    unresolved: str
     loss: float | None
     interval: Interval | None
     sensitivity: float | None
     sensitivity_interval: Interval | None
     seeds: int
     runs: int
-    failed: int  # runs that diverged, or ended no lower than they began
+    failed: Mapping[str, int]  # how many runs diverged, collapsed, or learned nothing
     groups: tuple[str, ...] = ()
 
 
@@ -61,6 +64,11 @@ class View:
     ranked: Mapping[Contrast, Judgement] = dataclasses.field(default_factory=dict)
 
     @property
+    def sensitivity_rates(self) -> tuple[float, ...]:
+        """The rates that the standings' sensitivities are over: those at which any run did not fail."""
+        return self.grid.usable_rates(*self.grid.names) if self.grid else ()
+
+    @property
     def words(self) -> str:
         """The budget with its unit."""
         if self.budget is None:
@@ -75,6 +83,8 @@ class View:
             "budget": self.budget,
             "steps": dict(self.steps),
             "reason": self.reason,
+            "read_on": self.grid.read_on if self.grid else None,
+            "lr_sensitivity_rates": self.sensitivity_rates,
             "ranking": [dataclasses.asdict(standing) for standing in self.standings],
             "pairs": [pair.as_dict() for pair in self.pairs],
         }
@@ -140,13 +150,13 @@ def _grid(results: Sequence[Result], steps: Mapping[str, float]) -> Grid:
 
 def _score(result: Result, steps: Mapping[str, float]) -> Score:
     if not result.learned or steps[result.activation] == result.steps:
-        return Score(result.loss, result.learned)
+        return score(result)
     points = sorted({0: result.initial_loss, **dict(result.curve), result.steps: result.final_loss}.items())
     if len(points) < 3:
         raise _Missing(f"{result.run} has no validation losses between its first and last: give its metrics.jsonl")
     at, losses = np.asarray(points, np.float64).T
     loss = float(np.interp(steps[result.activation], at, losses))
-    return Score(min(loss, result.initial_loss), loss < result.initial_loss)
+    return score(dataclasses.replace(result, final_loss=loss, test_loss=None))
 
 
 def rank(grid: Grid, margin: float) -> tuple[list[Standing], dict[Contrast, Judgement]]:
@@ -195,11 +205,15 @@ def _label(index: int) -> str:
 
 def _standing(grid: Grid, name: str, rates: Sequence[float]) -> Standing:
     seeds = grid.complete_seeds(rates, name)
-    own, at_best = grid.own_best(name, rates, seeds), grid.at_best_mean(name, rates, seeds)
-    loss = Effect(tuple(own.values()), also=tuple(at_best.values()))
-    sensitivity = Effect(tuple(grid.sensitivities(name, rates, seeds).values()) if len(rates) > 1 else ())
+    usable = grid.usable_rates(*grid.names)
+    sensitivity = Effect(tuple(grid.sensitivities(name, usable, seeds).values()) if len(usable) > 1 else ())
     scores = [score for cell in grid.cells[name].values() for score in cell.values()]
-    best = grid.best_rate(name, rates, seeds) if seeds else None
-    failed = sum(not score.learned for score in scores)
-    means = (loss.mean, loss.interval, sensitivity.mean, sensitivity.interval)
-    return Standing(name, best, *means, len(seeds), len(scores), failed)
+    failed = collections.Counter(score.failed for score in scores if score.failed)
+    spread = (sensitivity.mean, sensitivity.interval, len(seeds), len(scores), dict(failed))
+    if not seeds:
+        return Standing(name, None, "", None, None, *spread)
+    curves = grid.curves(name, rates, seeds)
+    chosen, also = (tuple(losses.tolist()) for losses in (best_rates.at_best(curves), best_rates.left_out(curves)))
+    loss = Effect(chosen, also=also)
+    best = rates[best_rates.best(curves)]
+    return Standing(name, best, best_rates.unresolved(curves), loss.mean, loss.interval, *spread)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from actlab import config as config_lib
+from actlab.analysis.effects import MARGIN
 from actlab.config import LOSS_UNITS, Config
 from actlab.errors import UserError
 from actlab.workdir import documents as documents_lib
@@ -29,6 +30,14 @@ _LOSSES = ("initial_loss", "final_loss")
 _NUMBERS = ("steps", "tokens", "parameters", "flops_per_token")
 # A gated feed-forward is rounded to a multiple of 8, which leaves a small difference in size; more is another scale.
 _OTHER_SCALE, _NOTEWORTHY = 0.05, 0.01
+# Of tables older than the column of that name, in its words, by fingerprint of the data, tokenizer and objective.
+_TRIVIAL_LOSS = {
+    ("519a986d5f4d", "bytes", "next_token"): 2.272,  # the excerpt of TinyStories, its first 2^17 validation bytes
+    ("d6d428f90587", "wordpiece", "masked_token"): 5.845,  # 10,000 stories of story_grammar 1.0.0
+}
+# The largest difference that counts as none: of next tokens in nats per byte of text, else in the unit of the loss, as
+# masked tokens and documents are no fixed amount of text. Nothing published sets the latter two.
+MARGINS = {"next_token": MARGIN, "masked_token": 0.005, "classification": 0.005}
 Row = Mapping[str, str]
 Axes = tuple[tuple[str, str], ...]  # (field, value) of further swept fields
 
@@ -38,11 +47,13 @@ class Result:
     """A run, as its row of results.csv has it. Losses are in `unit`.
 
     `seconds` is the time of its program with all its `lanes`, evaluations and compilation included; `tokens_per_second`
-    the median speed of training alone, of all lanes together. `axes` are the further swept fields, `curve` the
-    validation losses (step, loss) from metrics.jsonl or from the column of that name ("400:1.62 800:1.38"), `cells` the
-    row itself. `test_loss` is the loss after the last step on the test set, which chose nothing; None in tables of
-    versions that had no test split. A run that is `waiting`, since its study is not trained to the end, has its place
-    and no numbers.
+    the median speed of training alone, of all lanes together. `test_loss` is the loss after the last step on the test
+    set, which chose nothing; None in tables of versions that had no test split. `trivial_loss` is that of predicting
+    each token from the one before it alone; of masked tokens that of predicting them without context, of documents from
+    the shares of the classes; None where the table does not say. `bytes_per_token` is of the validation text. `axes`
+    are the further swept fields, `curve` the validation losses (step, loss) from metrics.jsonl or from the column of
+    that name ("400:1.62 800:1.38"), `cells` the row itself. A run that is `waiting`, since its study is not trained to
+    the end, has its place and no numbers.
     """
 
     run: str
@@ -66,6 +77,8 @@ class Result:
     floor: float | None = None
     test_loss: float | None = None
     test_floor: float | None = None
+    trivial_loss: float | None = None
+    bytes_per_token: float | None = None
     data_fingerprint: str = ""
     axes: Axes = ()
     curve: tuple[tuple[int, float], ...] = ()
@@ -100,6 +113,18 @@ class Result:
     def learned(self) -> bool:
         """Whether it ended below the loss it began with."""
         return self.status != "diverged" and self.final_loss < self.initial_loss
+
+    @property
+    def failed(self) -> str:
+        """How it failed: "diverged", "collapsed" (no lower than the trivial loss), or "learned nothing" since it began.
+
+        "" for a run that did not fail. Without a trivial loss no run is known to have collapsed.
+        """
+        if self.status == "diverged":
+            return "diverged"
+        if self.trivial_loss is not None and self.final_loss >= self.trivial_loss:
+            return "collapsed"
+        return "" if self.learned else "learned nothing"
 
     @property
     def loss(self) -> float:
@@ -243,6 +268,8 @@ def _result(row: Row, where: str, axes: Axes, curve: tuple[tuple[int, float], ..
         floor=cells.optional("floor"),
         test_loss=cells.optional("test_loss"),
         test_floor=cells.optional("test_floor"),
+        trivial_loss=cells.optional("trivial_loss") if "trivial_loss" in row else _trivial_loss(row, fingerprint),
+        bytes_per_token=cells.optional("bytes_per_token"),
         data_fingerprint=fingerprint,
         axes=axes,
         curve=curve or cells.curve(),
@@ -258,6 +285,13 @@ def _result(row: Row, where: str, axes: Axes, curve: tuple[tuple[int, float], ..
     if result.lanes < 1:
         raise UserError(f"{where}: lanes={result.lanes} must be 1 or more.")
     return result
+
+
+def _trivial_loss(row: Row, fingerprint: str) -> float | None:
+    """Of a table older than the column; None where the text or its order is another than that of a known one."""
+    if row.get("data.corruption", "none") != "none":
+        return None
+    return _TRIVIAL_LOSS.get((fingerprint, row["tokenizer"], row.get("objective") or "next_token"))
 
 
 class _Cells:
@@ -367,6 +401,28 @@ def conditions(results: Sequence[Result]) -> list[Condition]:
     ready = {place: group for place, group in groups.items() if not _is_to_come(group)}
     # Where no place is ready, the first says in its error what is missing.
     return [_condition(place, group) for place, group in (ready or groups).items()]
+
+
+def margin_of(results: Sequence[Result]) -> float:
+    """The margin of equivalence in the unit of these results' losses; those of next tokens are given per byte of text.
+
+    Raises:
+        UserError: for tokens whose length in bytes the table does not say, and for a mixture of tokenizers.
+    """
+    done = [result for result in results if result.done]
+    if not done or done[0].objective != "next_token":
+        return MARGINS[(done or results)[0].objective]
+    for what in ("tokenizer", "bytes_per_token"):
+        require_one(what, done, operator.attrgetter(what))
+    one = done[0]
+    if one.tokenizer == "bytes":
+        return MARGINS["next_token"]
+    if one.bytes_per_token is None:
+        raise UserError(
+            f"the table has no column bytes_per_token, by which a margin in nats per byte is one in {one.unit}: give "
+            f"the margin yourself, python -m actlab verdict --margin=NUMBER, in {one.unit}."
+        )
+    return MARGINS["next_token"] * one.bytes_per_token
 
 
 def _is_to_come(group: Iterable[Result]) -> bool:

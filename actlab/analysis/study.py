@@ -34,14 +34,13 @@ _DIGITS = 9
 class Study:
     """What a study.py says beside its config.
 
-    The `claims` and their contrasts, `questions`, a `baseline` for Dunnett's test, and `orders`: published losses, with
-    which our order of activations is compared.
+    The `claims` and their contrasts, `questions`, and `orders`: published losses, with which our order of activations
+    is compared.
     """
 
     folder: pathlib.Path
     claims: Claims
     questions: tuple[str, ...]
-    baseline: str | None
     orders: Orders
 
     @property
@@ -53,8 +52,7 @@ class Study:
     def of(self, names: Collection[str]) -> "Study":
         """The part of the study that a table with these activations can answer, while others are not trained yet."""
         questions = [text for text in self.questions if {name.strip() for name in text.split("<")} <= set(names)]
-        baseline = self.baseline if self.baseline in names else None
-        return dataclasses.replace(self, questions=tuple(questions), baseline=baseline)
+        return dataclasses.replace(self, questions=tuple(questions))
 
 
 def find(folder: pathlib.Path) -> Study | None:
@@ -71,8 +69,7 @@ def find(folder: pathlib.Path) -> Study | None:
     wrong = [id for id, entry in claims.items() if not all(isinstance(one, Contrast) for one in contrasts_of(entry))]
     if wrong:
         raise UserError(f"{path}: CLAIMS[{wrong[0]!r}] is not a contrast: write it with actlab.analysis.protocol.")
-    questions, baseline = tuple(getattr(module, "QUESTIONS", ())), getattr(module, "BASELINE", None)
-    return Study(folder, claims, questions, baseline, getattr(module, "ORDERS", {}))
+    return Study(folder, claims, tuple(getattr(module, "QUESTIONS", ())), getattr(module, "ORDERS", {}))
 
 
 @contextlib.contextmanager

@@ -1,142 +1,162 @@
 """Validity of the engine itself: how often it finds a difference where there is none, or one that was planted.
 
-Runs are simulated as loss(activation, rate, seed) = level(rate) + effect(activation) + seed effect + residual, with a
-normal seed effect that activations and rates share, and normal residuals. They are judged as real runs are.
+A world says how the losses of two activations are distributed: loss(arm, rate, seed) = level(arm, rate) + seed effect +
+residual, where activations and rates share the effect of a seed, and some seeds collapse at high rates. Thousands of
+studies are drawn from each and judged as real runs are.
 """
 
-import collections
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal
 
 import numpy as np
+from jaxtyping import Float64
 from scipy import stats
 
-from actlab.analysis.contrasts import Grid, Pair, Score, judge_pairs
-from actlab.analysis.effects import ALPHA, DIFFERENT, MARGIN, Verdict, paired_power
+from actlab.analysis.contrasts import Grid, Pair, Score, judge_pairs, measure
+from actlab.analysis.effects import ALPHA, DIFFERENT, Verdict, judge, paired_power
 from actlab.analysis.protocol import lower
 from actlab.analysis.results import Result
 
-_CONFIDENCE = 0.99  # of the binomial intervals, so that chance rarely fails one of the seven checks
+_CONFIDENCE = 0.99  # of the binomial intervals, so that chance rarely fails one of twenty checks
 _QUESTION = lower("one", "other")
-# Mean losses in residual sd at three rates. The choice between level ones is all noise.
-_RATES = (1e-3, 3e-3, 1e-2)
-_FLAT, _SHARP, _ONE_RATE = (0.0, 0.0, 4.0), (4.0, 0.0, 4.0), ((0.0,), (0.0,))
+_STEP = 1.8  # between neighbouring rates, so that a best one inside the grid is resolved
 _PLANTED = 2.0  # residual sd
+_MARGIN = 0.0025
+_COLLAPSED = 300.0  # residual sd above the others
+
+Law = Literal["normal", "exponential", "lognormal", "t3"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Noise:
-    """Standard deviations of losses, nats: of the effect a seed has on all activations, and of the residual."""
+class World:
+    """Two activations of equal best loss, in residual sd.
 
-    seed: float
-    residual: float
-    source: str
+    `levels` are the mean losses of each arm at rising rates, `spread` its residual sd there, `laws` those of its
+    residuals, `collapse` the share of seeds that collapse at the highest rates, the last ones. A seed collapses in both
+    arms or in each by itself. `limit` marks a world in which no test of means keeps its level with few seeds.
+    """
+
+    name: str
+    levels: tuple[tuple[float, ...], tuple[float, ...]]
+    spread: tuple[float, float] = (1.0, 1.0)
+    laws: tuple[Law, Law] = ("normal", "normal")
+    collapse: tuple[float, ...] = ()
+    together: bool = False
+    limit: bool = False
 
 
-STATED = Noise(0.005, 0.005, "stated, since no table has two activations with two seeds")
+def _valley(bend: float, at: float = 0.0) -> tuple[float, ...]:
+    """Levels of five rates around an optimum that lies `at` steps beside the middle one."""
+    return tuple(bend * (place - at) ** 2 for place in (-2, -1, 0, 1, 2))
+
+
+_ONE_RATE = World("one rate", ((0.0,), (0.0,)))
+_LEVEL, _SHARP, _RISING = (0.0, 0.0, 0.0), (4.0, 0.0, 4.0), (8.0, 3.0, 0.0)
+WORLDS = (
+    World("equal normal noise, level rates", (_LEVEL, _LEVEL)),
+    World("equal normal noise, a sharp optimum", (_SHARP, _SHARP)),
+    *(
+        World(
+            f"{share:.0%} of the seeds collapse at the top rate, which is best", (_RISING, _RISING), collapse=(share,)
+        )
+        for share in (0.1, 0.2, 0.3)
+    ),
+    *(
+        World(
+            f"{share:.0%} collapse at the top two rates, twice as many at the last",
+            ((*_RISING, 1.0), (*_RISING, 1.0)),
+            collapse=(share, 2 * share),
+        )
+        for share in (0.1, 0.2, 0.3)
+    ),
+    World("20% collapse at the top rate, the same seeds in both", (_RISING, _RISING), collapse=(0.2,), together=True),
+    World("30% collapse beyond the best rate", ((3.0, 0.0, 2.0), (3.0, 0.0, 2.0)), collapse=(0.3,)),
+    World("30% collapse at the only rate", ((0.0,), (0.0,)), collapse=(0.3,)),
+    World("one three times as noisy, level rates", (_LEVEL, _LEVEL), (1.0, 3.0)),
+    World("one three times as noisy, a sharp optimum", (_SHARP, _SHARP), (1.0, 3.0)),
+    World("skewed noise, exponential", (_LEVEL, _LEVEL), laws=("exponential", "exponential")),
+    World("skewed noise of one, lognormal", (_SHARP, _SHARP), laws=("lognormal", "normal")),
+    World("heavy tails, t with 3 df", (_LEVEL, _LEVEL), laws=("t3", "t3")),
+    World("level rates of one, a sharp optimum of the other", (_LEVEL, _SHARP)),
+    World("five level rates of one, a sharp optimum of the other", ((0.0,) * 5, _valley(4.0))),
+    World("an optimum on the grid and one between its rates", (_valley(4.0), _valley(4.0, 0.5))),
+    World("optima between rates, a quarter step left and right", (_valley(4.0, -0.25), _valley(4.0, 0.25))),
+    World(
+        "one rate, one arm three times as noisy and skewed",
+        ((0.0,), (0.0,)),
+        (3.0, 1.0),
+        ("lognormal", "normal"),
+        limit=True,
+    ),
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """A property that must hold, what was found, and whether it holds."""
+    """A property that must hold, what was found, and whether it holds; a `limit` is shown and need not."""
 
     name: str
     found: str
     holds: bool
+    limit: bool = False
 
 
-def measure(*tables: Iterable[Result]) -> Noise | None:
-    """The noise of runs, by analysis of variance of activations times seeds, pooled over rates, conditions and tables.
-
-    Places where a run diverged or a seed is missing are left out; None where no place is left.
-    """
-    places: dict[object, dict[str, dict[int, float]]] = collections.defaultdict(dict)
-    for number, result in ((number, result) for number, table in enumerate(tables) for result in table):
-        if result.done:
-            place = (number, result.data, result.tokenizer, result.axes, result.learning_rate)
-            loss = result.loss if result.learned else math.nan
-            places[place].setdefault(result.activation, {})[result.seed] = loss
-    blocks = [block for arms in places.values() if (block := _block(arms)) is not None]
-    if not blocks:
-        return None
-    seed, residual = np.mean([_components(block) for block in blocks], axis=0)
-    what = f"measured on {sum(block.size for block in blocks)} runs"
-    return Noise(float(max(seed, 0.0) ** 0.5), float(residual**0.5), what)
-
-
-def _block(arms: dict[str, dict[int, float]]) -> np.ndarray | None:
-    seeds = sorted(set.intersection(*(set(arm) for arm in arms.values())))
-    block = np.asarray([[arm[seed] for seed in seeds] for arm in arms.values()])
-    usable = len(arms) > 1 and len(seeds) > 1 and bool(np.isfinite(block).all())
-    return block if usable and np.ptp(block) else None
-
-
-def _components(block: np.ndarray) -> tuple[float, float]:
-    """Variances of the seed effect (which may come out negative) and of the residual."""
-    n_arms, n_seeds = block.shape
-    rest = block - block.mean(axis=1, keepdims=True)
-    of_seed = rest.mean(axis=0, keepdims=True)
-    residual = float(((rest - of_seed) ** 2).sum() / ((n_arms - 1) * (n_seeds - 1)))
-    between = float(n_arms * (of_seed**2).sum() / (n_seeds - 1))
-    return (between - residual) / n_arms, residual
-
-
-def noise_of(*tables: Iterable[Result]) -> Noise:
-    """The measured noise, or a stated one where none can be measured."""
-    measured = measure(*tables)
-    return measured if measured and measured.residual else STATED
-
-
-def check(results: Sequence[Result], noise: Noise, n_seeds: int, repeats: int, seed: int) -> Iterator[Check]:
-    """The checks, one by one: error rates, power, floors."""
-    yield from _false_calls(noise, n_seeds, repeats, seed)
-    yield _equivalence(noise, n_seeds, repeats, seed)
-    yield _power(noise, n_seeds, repeats, seed)
+def check(results: Sequence[Result], n_seeds: int, repeats: int, seed: int) -> Iterator[Check]:
+    """The checks, one by one: false calls and power in each world, at given rates, equivalence, floors."""
+    for number, world in enumerate(WORLDS):
+        yield _of_world(world, n_seeds, repeats, seed + number)
+    yield from _at_given_rates(n_seeds, repeats, seed + len(WORLDS))
+    yield _equivalence(n_seeds, repeats, seed + len(WORLDS) + 1)
     yield floors(results)
 
 
-def _false_calls(noise: Noise, n_seeds: int, repeats: int, seed: int) -> Iterator[Check]:
-    """A/A: the same activation under two names; then two activations that are equal only at their own best rates."""
-    pairs = list(_simulated(noise, n_seeds, repeats, seed, 0.0, (_FLAT, _FLAT)))
-    called: dict[str, Callable[[Pair], bool]] = {
-        "at own best rate": _at_best,
-        "at any of three rates": lambda pair: any(one.verdict in DIFFERENT for one in pair.at_rates.values()),
+def _of_world(world: World, n_seeds: int, repeats: int, seed: int) -> Check:
+    """False calls at own best rates, and power: how often a difference of two residual sd is found."""
+    rng = np.random.default_rng(seed)
+    calls = [_called(grid) for grid in _grids(world, n_seeds, repeats, rng)]
+    found = [_called(grid) for grid in _grids(world, n_seeds, repeats // 4, rng, _PLANTED * max(world.spread))]
+    power = np.mean([verdict == Verdict.REFUTED for verdict in found])
+    check = _at_most(world.name, sum(verdict in DIFFERENT for verdict in calls), repeats, f"; power {power:.0%}")
+    return dataclasses.replace(check, holds=True, limit=True) if world.limit else check
+
+
+def _called(grid: Grid) -> Verdict:
+    return judge([measure(_QUESTION, grid).effect], _MARGIN)[0].verdict
+
+
+def _at_given_rates(n_seeds: int, repeats: int, seed: int) -> Iterator[Check]:
+    """A/A at rates that are given, and of sensitivities; power at one, which is that of the t test."""
+    rng = np.random.default_rng(seed)
+    of_pair: dict[str, Callable[[Pair], bool]] = {
+        "at any of three given rates": lambda pair: any(one.verdict in DIFFERENT for one in pair.at_rates.values()),
         "of LR sensitivity": lambda pair: pair.sensitivity.verdict in DIFFERENT,
     }
-    for where, is_called in called.items():
-        yield _at_most(f"A/A: calls a difference {where}", sum(map(is_called, pairs)), repeats)
-    uneven = _simulated(noise, n_seeds, repeats, seed + 1, 0.0, (_FLAT, _SHARP))
-    yield _at_most("flat and sharp optimum, equal at best: calls a difference", sum(map(_at_best, uneven)), repeats)
-
-
-def _at_best(pair: Pair) -> bool:
-    return pair.own_best.verdict in DIFFERENT
-
-
-def _equivalence(noise: Noise, n_seeds: int, repeats: int, seed: int) -> Check:
-    """A difference as large as the margin, with noise small enough for equivalence to be in reach."""
-    quiet = dataclasses.replace(noise, residual=MARGIN / 4)
-    pairs = _simulated(quiet, n_seeds, repeats, seed + 2, MARGIN, _ONE_RATE)
-    # By the equivalence test alone: the t test mostly finds such a difference, and its verdict goes first.
-    p_values = [pair.own_best.p_equivalence for pair in pairs]
-    count = sum(p is not None and p <= ALPHA for p in p_values)
-    return _at_most("calls a difference of one margin equivalent", count, repeats)
-
-
-def _power(noise: Noise, n_seeds: int, repeats: int, seed: int) -> Check:
-    """A difference of two residual sd, which is sqrt(2) sd of a paired difference."""
-    pairs = _simulated(noise, n_seeds, repeats, seed + 3, _PLANTED * noise.residual, _ONE_RATE)
-    count = sum(pair.own_best.verdict == Verdict.REFUTED for pair in pairs)
+    pairs = [judge_pairs(grid, [_QUESTION], _MARGIN)[0] for grid in _grids(WORLDS[0], n_seeds, repeats, rng)]
+    for where, is_called in of_pair.items():
+        yield _at_most(where, sum(map(is_called, pairs)), repeats)
+    planted = _grids(_ONE_RATE, n_seeds, repeats, rng, _PLANTED)
+    count = sum(judge_pairs(grid, [_QUESTION], _MARGIN)[0].at_rates[1.0].verdict == Verdict.REFUTED for grid in planted)
     predicted = paired_power(n_seeds, _PLANTED / 2**0.5)
     low, high = _binomial(count, repeats)
     found = f"{count / repeats:.1%} ({low:.1%} to {high:.1%}), predicted {predicted:.1%}"
-    return Check(f"finds a planted difference of {_PLANTED:g} sd", found, low <= predicted <= high)
+    yield Check(f"finds a planted difference of {_PLANTED:g} sd at a given rate", found, low <= predicted <= high)
 
 
-def _at_most(name: str, count: int, repeats: int) -> Check:
+def _equivalence(n_seeds: int, repeats: int, seed: int) -> Check:
+    """A difference as large as the margin, with noise small enough for equivalence to be in reach."""
+    margin = 4.0  # residual sd
+    grids = _grids(_ONE_RATE, n_seeds, repeats, np.random.default_rng(seed), margin)
+    # By the equivalence test alone: the others mostly find such a difference, and their verdict goes first.
+    p_values = [measure(_QUESTION, grid).effect.p_equivalence(margin) for grid in grids]
+    count = sum(p is not None and p <= ALPHA for p in p_values)
+    return _at_most("a difference of one margin called equivalent", count, repeats)
+
+
+def _at_most(name: str, count: int, repeats: int, more: str = "") -> Check:
     low, high = _binomial(count, repeats)
-    return Check(name, f"{count / repeats:.1%} ({low:.1%} to {high:.1%}), at most {ALPHA:.0%}", low <= ALPHA)
+    return Check(name, f"{count / repeats:.1%} ({low:.1%} to {high:.1%}), at most {ALPHA:.0%}{more}", low <= ALPHA)
 
 
 def _binomial(count: int, repeats: int) -> tuple[float, float]:
@@ -144,22 +164,37 @@ def _binomial(count: int, repeats: int) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
-def _simulated(
-    noise: Noise, n_seeds: int, repeats: int, seed: int, effect: float, levels: tuple[tuple[float, ...], ...]
-) -> Iterator[Pair]:
-    """Judged pairs whose first is `effect` above the second, on top of their levels at the rates."""
-    rng = np.random.default_rng(seed)
-    means = noise.residual * np.asarray(levels)[:, :, None] + np.asarray([effect, 0.0])[:, None, None]
-    for _ in range(repeats):
-        residuals = rng.normal(scale=noise.residual, size=(*means.shape[:2], n_seeds))
-        losses = means + residuals + rng.normal(scale=noise.seed, size=n_seeds)
-        grid = Grid.of(
-            (name, rate, number, Score(float(loss), True))
-            for name, rows in zip(_QUESTION.activations, losses, strict=True)
-            for rate, row in zip(_RATES, rows, strict=False)  # _ONE_RATE has the first alone
-            for number, loss in enumerate(row)
+def _grids(world: World, n_seeds: int, repeats: int, rng: np.random.Generator, effect: float = 0.0) -> Iterator[Grid]:
+    """Studies of a world, in residual sd. The first arm is `effect` above its levels."""
+    levels = np.array(world.levels)
+    rates = [_STEP**place for place in range(levels.shape[1])]
+    shape = (repeats, levels.shape[1], n_seeds)
+    arms = zip(world.laws, world.spread, strict=True)
+    residuals = np.stack([spread * _residuals(law, shape, rng) for law, spread in arms], axis=1)
+    losses = levels[:, :, None] + residuals + rng.normal(size=(repeats, 1, 1, n_seeds))
+    losses[:, 0] += effect
+    # A seed that collapses at a rate does so at the higher ones too.
+    draws = rng.uniform(size=(repeats, 1 if world.together else 2, 1, n_seeds))
+    shares = np.pad(world.collapse, (levels.shape[1] - len(world.collapse), 0))
+    failed = np.broadcast_to(draws < shares[:, None], losses.shape)
+    losses = np.where(failed, _COLLAPSED + losses, losses)
+    how = np.where(failed, "collapsed", "").tolist()
+    for study, words in zip(losses.tolist(), how, strict=True):
+        yield Grid.of(
+            (name, rate, number, Score(loss, word))
+            for name, rows, said in zip(_QUESTION.activations, study, words, strict=True)
+            for rate, row, said_of in zip(rates, rows, said, strict=True)
+            for number, (loss, word) in enumerate(zip(row, said_of, strict=True))
         )
-        yield from judge_pairs(grid, [_QUESTION], MARGIN)
+
+
+def _residuals(law: Law, shape: tuple[int, ...], rng: np.random.Generator) -> Float64[np.ndarray, "..."]:
+    """Of mean 0 and sd 1, but for t with 3 df and the lognormal, whose sample sd is mostly lower."""
+    if law == "exponential":
+        return rng.exponential(size=shape) - 1
+    if law == "lognormal":
+        return (np.exp(rng.normal(size=shape)) - math.e**0.5) / ((math.e - 1) * math.e) ** 0.5
+    return rng.normal(size=shape) if law == "normal" else rng.standard_t(3, size=shape) / 3**0.5
 
 
 def floors(results: Iterable[Result]) -> Check:

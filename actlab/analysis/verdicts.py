@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from actlab.analysis.comparison import Comparison
-from actlab.analysis.contrasts import Grid, Measured, Score, measure
+from actlab.analysis.comparison import UNRESOLVED, Comparison
+from actlab.analysis.contrasts import Grid, Measured, measure, score
 from actlab.analysis.effects import (
     ALPHA,
     CONFIDENCE,
     DIFFERENT,
-    MARGIN,
     Judgement,
     Trend,
     Verdict,
@@ -32,7 +31,16 @@ from actlab.analysis.effects import (
     rank_agreement,
 )
 from actlab.analysis.protocol import LOSS, SENSITIVITY, Arm, Claims, Contrast, contrasts_of
-from actlab.analysis.results import Result, as_cell, require_one, require_run_once, scale_of, spread, varying_axes
+from actlab.analysis.results import (
+    Result,
+    as_cell,
+    margin_of,
+    require_one,
+    require_run_once,
+    scale_of,
+    spread,
+    varying_axes,
+)
 from actlab.errors import UserError
 from actlab.files import write_atomically
 
@@ -71,10 +79,14 @@ class Ruling:
             "mean": None if effect.mean is None else self._stated(effect.mean),
             # Stating an "above" turns the sign, and with it the order of an interval's ends.
             "interval": None if effect.interval is None else sorted(map(self._stated, effect.interval)),
+            "sd": effect.sd,
             "bca_interval": None if effect.bootstrap is None else sorted(map(self._stated, effect.bootstrap)),
             "confidence": CONFIDENCE,
             "p_holm": self.p,
             "family": self.family,
+            "rates": self.measured.rates,
+            "rate_not_resolved": effect.unresolved,
+            "read_on": self.measured.read_on,
             "n_seeds": effect.n,
             "seeds_left_out": effect.left_out,
             "trend": None if trend is None else {"tau": trend.tau, "p": trend.p},
@@ -115,6 +127,9 @@ class Decision:
         """{"verdict", "evidence"}, for JSON."""
         others = [one.as_dict() for one in self.rulings if one is not self.deciding]
         evidence = {name: value for name, value in self.deciding.as_dict().items() if name != "verdict"}
+        # All of its tests count, whichever of them decides.
+        notes = dict.fromkeys(one.measured.effect.unresolved for one in (self.deciding, *self.rulings))
+        evidence["rate_not_resolved"] = "; ".join(filter(None, notes))
         return {"verdict": str(self.verdict), "evidence": {**evidence, "other_tests": others}}
 
 
@@ -122,13 +137,16 @@ def _p(ruling: Ruling) -> float:
     return 1.0 if ruling.p is None else ruling.p
 
 
-def decide(claims: Claims, results: Sequence[Result], margin: float = MARGIN) -> dict[str, Decision]:
-    """The decisions on claims that a table allows. Losses within `margin`, nats, count as equal.
+def decide(claims: Claims, results: Sequence[Result], margin: float | None = None) -> dict[str, Decision]:
+    """The decisions on claims that a table allows. Losses within `margin` count as equal, see `results.margin_of`.
 
     Raises:
-        UserError: for a claim without contrasts, and for arms that mix data, tokenizers, model sizes or numbers of
-            tokens, or hold a run twice.
+        UserError: as `results.margin_of`; for a claim without contrasts, and for arms that mix data, tokenizers, model
+            sizes or numbers of tokens, or hold a run twice.
     """
+    if not claims:
+        return {}
+    margin = margin_of(results) if margin is None else margin
     return {id: _decide(id, contrasts, results, margin) for id, contrasts in claims.items()}
 
 
@@ -197,11 +215,9 @@ def _require_comparable(arms: Sequence[Sequence[Result]]) -> None:
 
 
 def _grid(contrast: Contrast, arms: Sequence[Sequence[Result]]) -> Grid:
-    def score(run: Result) -> Score:
-        return Score(run.loss, run.learned, run.run, _number(run.cells.get(contrast.of, "")))
-
     pairs = zip(contrast.arms, arms, strict=True)
-    return Grid.of((arm.place, run.learning_rate, run.seed, score(run)) for arm, runs in pairs for run in runs)
+    runs = ((arm.place, run) for arm, runs in pairs for run in runs)
+    return Grid.of((place, run.learning_rate, run.seed, score(run, contrast.of)) for place, run in runs)
 
 
 def _rule(
@@ -278,12 +294,16 @@ def words(evidence: Mapping[str, Any] | str) -> str:
     if isinstance(evidence, str):
         return evidence
     numbers = evidence["reason"] or "decided"
-    if evidence["mean"] is not None and evidence["interval"] is not None:
-        low, high = evidence["interval"]
-        numbers = f"{evidence['mean']:+.4f} ({evidence['confidence']:.0%} interval {low:+.4f} to {high:+.4f}"
-        if evidence["p_holm"] is not None:
-            numbers += f", p {evidence['p_holm']:.2g} after Holm over {evidence['family']}"
-        numbers += f"); {evidence['reason']}" if evidence["reason"] else ")"
+    if evidence["mean"] is not None and evidence["p_holm"] is not None:
+        spans = []
+        if evidence["interval"] is not None:
+            spans.append(f"{evidence['confidence']:.0%} interval {{:+.4f}} to {{:+.4f}}".format(*evidence["interval"]))
+        elif evidence["sd"]:
+            spans.append(f"sd {evidence['sd']:.4f}")
+        spans.append(f"p {evidence['p_holm']:.2g} after Holm over {evidence['family']}")
+        numbers = "; ".join(filter(None, [f"{evidence['mean']:+.4f} ({', '.join(spans)})", evidence["reason"]]))
+    if evidence["rate_not_resolved"]:
+        numbers += f"; {UNRESOLVED}: {evidence['rate_not_resolved']}"
     seeds = f"{evidence['n_seeds']} seeds"
     if evidence["seeds_left_out"]:
         seeds += f", {evidence['seeds_left_out']} left out"

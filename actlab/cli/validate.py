@@ -22,10 +22,10 @@ def main(argv: Sequence[str]) -> int:
     flags.DEFINE_multi_string(
         "runs",
         [],
-        "Workdirs or results.csv files: their noise is simulated, their floors are checked; by default experiments/*.",
+        "Workdirs or results.csv files: their floors are checked; by default experiments/*.",
         flag_values=given,
     )
-    flags.DEFINE_integer("n_seeds", 5, "Seeds of each simulated activation.", lower_bound=2, flag_values=given)
+    flags.DEFINE_integer("n_seeds", 8, "Seeds of each simulated activation.", lower_bound=2, flag_values=given)
     flags.DEFINE_integer("repeats", 2000, "Simulated studies.", lower_bound=100, flag_values=given)
     flags.DEFINE_integer("seed", 0, "Seed of the random numbers.", 0, 2**31 - 1, flag_values=given)
     command.parse(__doc__, argv, given)
@@ -34,21 +34,21 @@ def main(argv: Sequence[str]) -> int:
     from actlab.analysis import validity
 
     paths = [pathlib.Path(path) for path in given.runs] or sorted(pathlib.Path("experiments").glob("*/results.csv"))
-    tables = [results_lib.read([path]) for path in paths]
-    results = list(itertools.chain(*tables))
-    noise = validity.noise_of(*tables)
+    results = list(itertools.chain(*(results_lib.read([path]) for path in paths)))
     console = command.console()
-    console.print(
-        f"noise       sd {noise.residual:.4f} nats between runs, {noise.seed:.4f} between seeds ({noise.source})"
-    )
+    console.print(f"false calls of a difference between two activations, {given.n_seeds} seeds, at own best rates")
     grid = Table("check", "found", "holds", box=None, pad_edge=False)
-    checks = list(validity.check(results, noise, given.n_seeds, given.repeats, given.seed))
+    checks = list(validity.check(results, given.n_seeds, given.repeats, given.seed))
     for one in checks:
-        grid.add_row(one.name, one.found, "yes" if one.holds else "NO")
+        grid.add_row(one.name, one.found, "limit" if one.limit else "yes" if one.holds else "NO")
     console.print(grid)
     failed = [one for one in checks if not one.holds]
     if failed:
         console.print(f"verdict     not valid: {failed[0].name}: {failed[0].found}")
         return EXIT_INVALID
-    console.print(f"verdict     all {len(checks)} checks hold, over {given.repeats} simulated studies each")
+    n_limits = sum(one.limit for one in checks)
+    known = f"; {n_limits} known limit is shown" if n_limits else ""
+    console.print(
+        f"verdict     all {len(checks) - n_limits} checks hold, over {given.repeats} simulated studies each{known}"
+    )
     return 0

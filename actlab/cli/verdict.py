@@ -1,6 +1,6 @@
 """Compares the activations of one or more sweeps: intervals, tests, verdicts.
 
-  python -m actlab verdict runs/seed_study-1a2b3c4d --question='gelu<relu' --baseline=relu
+  python -m actlab verdict runs/seed_study-1a2b3c4d --question='gelu<relu'
 
 If the verdicts go into a study's folder, or into a folder in it, the table of the runs is copied there, and it decides
 the claims that study.py names. A table of other runs is never replaced. The second command below repeats the verdicts
@@ -30,10 +30,13 @@ def main(argv: Sequence[str]) -> None:
         "Is the first's loss lower? 'gelu<relu'; may be repeated. By default all pairs are compared.",
         flag_values=given,
     )
-    flags.DEFINE_string(
-        "baseline", None, "Activation that Dunnett's test compares every other one with.", flag_values=given
+    flags.DEFINE_float(
+        "margin",
+        None,
+        "Within it two losses count as equal, in the table's unit; by default 0.0025 nats per byte of text, 0.005 nats "
+        "per masked token or document.",
+        flag_values=given,
     )
-    flags.DEFINE_float("margin", 0.005, "Nats within which two losses count as equal.", flag_values=given)
     flags.DEFINE_string(
         "verdicts",
         None,
@@ -63,14 +66,7 @@ def main(argv: Sequence[str]) -> None:
         study = study.of(names) if study else None
         asked = given.question or (study.questions if study else ())
         questions = [protocol.parse_question(text, names) for text in asked]
-        baseline = given.baseline or (study.baseline if study else None)
-        try:
-            compared = comparison.compare(results, questions, given.margin, baseline)
-        except UserError as error:
-            if given.baseline or baseline is None:
-                raise
-            compared = comparison.compare(results, questions, given.margin)
-            console.print(f"warning     no Dunnett's test against {baseline} yet: {error}")
+        compared = comparison.compare(results, questions, given.margin)
         decisions = verdicts.decide(study.claims, results, given.margin) if study else None
         agreements = verdicts.agreements(study.orders, compared) if study else []
         if study:

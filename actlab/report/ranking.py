@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import altair as alt
 
-from actlab.analysis.comparison import Comparison
+from actlab.analysis.comparison import Comparison, qualified
 from actlab.analysis.effects import Effect, nats
 from actlab.report import charts
 from actlab.report.page import Block, Cell, Choice, Controls, Figure, Rows, Section, Slider, Table, Text, Value
@@ -99,7 +99,8 @@ def _tables(name: str, one: Comparison) -> Iterator[Block]:
         link = {"link": "runs-table", "words": charts.words(standing.activation, best, name)}
         every = {"link": "runs-table", "words": charts.words(standing.activation, name)}
         loss = charts.number(standing.loss, **link)
-        counts = [charts.number(count, "d", **every) for count in (standing.seeds, standing.runs, standing.failed)]
+        failed = sum(standing.failed.values())
+        counts = [charts.number(count, "d", **every) for count in (standing.seeds, standing.runs, failed)]
         rows.append(
             [
                 Cell(standing.activation, swatch=charts.style(standing.activation)),
@@ -119,7 +120,7 @@ def _tables(name: str, one: Comparison) -> Iterator[Block]:
             charts.number(pair.own_best.effect.mean, "+"),
             charts.span(pair.own_best.effect.interval, "+"),
             charts.number(pair.own_best.p, ".2g"),
-            str(pair.own_best.verdict),
+            qualified(pair.own_best),
         ]
         for pair in one.main.pairs
     ]
@@ -312,8 +313,8 @@ def _sensitivity(study: Study, compared: Compared) -> Iterator[Block]:
         return
     said = ", ".join(f"{row[1]} {row[3]:.4f}" for row in rows if row[0] == rows[0][0])
     caption = (
-        "Learning-rate sensitivity: the mean loss over the rates minus the best one (Wortsman et al. 2023, section "
-        "2.2), mean over seeds with its 95% interval."
+        "Learning-rate sensitivity: the mean loss over the rates at which any run learned, minus the best one "
+        "(Wortsman et al. 2023, section 2.2), mean over seeds with its 95% interval."
     )
     title = "learning-rate sensitivity, nats"
     yield dots(

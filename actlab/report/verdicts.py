@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from actlab.analysis import comparison, protocol
 from actlab.analysis.comparison import Comparison
-from actlab.analysis.effects import ALPHA, MARGIN, Effect, nats, paired_resolution
+from actlab.analysis.effects import ALPHA, Effect, nats, paired_resolution
 from actlab.analysis.verdicts import words
 from actlab.claims import relu_vs_gelu as theirs
 from actlab.errors import UserError
@@ -124,9 +124,11 @@ def _limits(study: Study, compared: Compared) -> Iterator[str]:
         "interval and decides nothing."
     )
     if compared.comparisons:
+        first = compared.comparisons[0]
+        margin = f"{first.margin:.2g} {first.unit}"
         yield (
-            f"Tests: losses count as equal only if the difference is shown to lie within {MARGIN:g} nats. Each "
-            "interval is a 95% interval by itself; verdicts are corrected for multiple tests (Holm)."
+            f"Tests: losses count as equal only if the difference is shown to lie within {margin}. "
+            "Each interval is a 95% interval by itself; verdicts are corrected for multiple tests (Holm)."
         )
     for each in compared.comparisons:
         warnings: list[str] = []

@@ -47,9 +47,10 @@ LEAD = (
     "What a trained encoder loses when the activation of k of its blocks is replaced, how much of that a changed "
     "bias recovers, and how fast training recovers the rest. Question, protocol and conclusion are in the README."
 )
+MARGIN = 0.005  # nats per masked token and per ending
 VERDICTS = (
     "Is the loss of the first lower than that of the second? Paired by seed; Holm over the comparisons of a stage at "
-    "one step; equivalent: within 0.005 nats."
+    f"one step; equivalent: within {MARGIN:g} nats."
 )
 MEASURED = ("accuracy", "majority_accuracy", "dead_fraction")
 _DIGITS = 9  # what a sum in another order could change is left out
@@ -213,7 +214,7 @@ def compare(stages: Curves) -> Rows:
         for step in sorted({0, last} if stage == "swap" else {last}):
             losses = {arm: _losses(steps[step]) for arm, steps in arms.items()}
             pairs = _pairs(losses)
-            judgements = judge([paired(losses[first], losses[second]) for first, second in pairs])
+            judgements = judge([paired(losses[first], losses[second]) for first, second in pairs], MARGIN)
             for (first, second), judgement in zip(pairs, judgements, strict=True):
                 place = {"stage": stage, "step": step, "first": str(first), "second": str(second)}
                 found.append({**place, **judgement.as_dict()})
@@ -230,7 +231,7 @@ def _pairs(arms: Iterable[Arm]) -> list[tuple[Arm, Arm]]:
 def words(verdict: Row) -> str:
     """A verdict as a sentence."""
     question = f"({verdict['first']}) < ({verdict['second']})"
-    (low, high), seeds = verdict["t_interval"], f"{verdict['seeds']} seeds"
+    (low, high), seeds = verdict["interval"], f"{verdict['seeds']} seeds"
     numbers = f"{verdict['mean_difference']:+.3g} nats, 95% interval {low:+.3g} to {high:+.3g}, {seeds}"
     reason = f"; {verdict['reason']}" if verdict["reason"] else ""
     title = f"{STAGES[verdict['stage']]}, step {verdict['step']}"
@@ -310,7 +311,7 @@ def _swap(row: Row) -> str:
 
 
 def _verdict(one: Row) -> dict[str, Any]:
-    low, high = one["t_interval"]
+    low, high = one["interval"]
     place = {name: one[name] for name in ("stage", "step", "first", "second")}
     numbers = {"difference, nats": one["mean_difference"], "95% interval": f"{low:+.3g} to {high:+.3g}"}
     return place | numbers | {"p, Holm": one["p_holm"], "verdict": one["verdict"]}

@@ -32,7 +32,6 @@ SMALL = {
     "devices.max_lanes": 5,  # a program per rate, so that what is done is always whole rates of everything
 }
 
-BASELINE = "gelu"
 QUESTIONS = tuple(f"{name}<gelu" for name in activations.names() if name != "gelu")
 
 

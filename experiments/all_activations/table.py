@@ -23,9 +23,9 @@ HEADER = (
     "group",
     "loss, nats/byte (95%)",
     "best rate",
-    f"minus {BASELINE} (95%)",
+    f"minus {BASELINE}",
     "LR sensitivity (95%)",
-    "diverged",
+    "failed",
     "time of a layer over ReLU's (95%)",
 )
 
@@ -73,7 +73,7 @@ def _cells(one: Mapping[str, Any], pair: Mapping[str, Any] | None, cost: Cost) -
     yield f"{one['best_rate']:g}"
     yield _difference(pair) if pair else ""
     yield f"{one['sensitivity']:.3f} ({_range(one['sensitivity_interval'])})" if one["sensitivity_interval"] else ""
-    yield f"{one['failed']} of {one['runs']}"
+    yield f"{sum(one['failed'].values())} of {one['runs']}"
     yield f"{cost[name][0]:.2f} ({_range(cost[name][1:], 2)})" if name in cost else "not measured"
 
 
@@ -90,7 +90,8 @@ def _letters(groups: Iterable[str]) -> str:
 
 def _difference(pair: Mapping[str, Any]) -> str:
     star = "*" if pair["verdict"] in ("supported", "refuted") else " =" if pair["verdict"] == "equivalent" else ""
-    return f"{pair['mean_difference']:+.3f} ({_range(pair['t_interval'])}){star}"
+    spread = _range(pair["interval"]) if pair["interval"] else f"sd {pair['sd']:.3f}"
+    return f"{pair['mean_difference']:+.3f} ({spread}){star}"
 
 
 def _range(interval: Iterable[float], digits: int = 3) -> str:

@@ -48,7 +48,6 @@ PAPER = {
 }
 # C19, another tuning strategy: GELU depends more on its learning rate than tanh does.
 CLAIMS = {"C19": lower("tanh", "gelu", of=protocol.SENSITIVITY)}
-BASELINE = "gelu"
 QUESTIONS = ("gelu<tanh", "relu<gelu", "swiglu<gelu")
 
 

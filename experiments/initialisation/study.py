@@ -14,7 +14,6 @@ from actlab.config import presets
 INITS = ("gpt2", "gain", "fan_in")
 RATES = (5.6e-3, 1e-2, 3.2e-3, 1.8e-2, 1.8e-3, 3.2e-2)  # in the order in which they are trained
 ACTIVATIONS = ("relu", "gelu", "swiglu", "gelu_scale(s=0.16)", "leaky_relu", "silu", "geglu", "relu2", "polynorm")
-BASELINE = "gelu"
 QUESTIONS = tuple(f"{name}<gelu" for name in ACTIVATIONS if name != "gelu")
 
 

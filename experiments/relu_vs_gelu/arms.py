@@ -114,7 +114,7 @@ def _gap(losses: Losses) -> dict[int, float]:
 
 
 def _judged(effects: Mapping[str, Effect]) -> dict[str, Judgement]:
-    return dict(zip(effects, judge(list(effects.values())), strict=True))
+    return dict(zip(effects, judge(list(effects.values()), results.MARGINS["next_token"]), strict=True))
 
 
 def _mean_and_sd(name: str, by_seed: Mapping[int, float]) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Whole comparisons: planted effects, sentences, warnings, Dunnett, and that nothing is NaN."""
+"""Whole comparisons: planted effects, sentences, warnings, failures, margins, and that nothing is NaN."""
 
 import json
 
@@ -14,7 +14,7 @@ from actlab.errors import UserError
 RATES = (1e-3, 3e-3, 1e-2)
 
 
-def rows(tables, effects, seed=0, n=5, noise=0.004, **changes):
+def rows(tables, effects, seed=0, n=8, noise=0.004, **changes):
     """A sweep with a planted effect for each activation; the middle rate is best."""
     rng = np.random.default_rng(seed)
     shared = rng.normal(scale=0.02, size=n)
@@ -33,7 +33,9 @@ def test_planted_effects_are_found_in_their_order(tables):
     assert [standing.best_rate for standing in one.main.standings] == [3e-3] * 3
     assert [pair.question for pair in one.main.pairs] == ["gelu < relu", "gelu < tanh", "relu < tanh"]
     (sentence,) = one.sentences
-    assert sentence.startswith("supported: gelu has the lowest loss, at this scale (1,000 parameters, 100 steps")
+    assert sentence.startswith(
+        "supported, rate not resolved: gelu has the lowest loss, at this scale (1,000 parameters"
+    )
     assert one.main.pairs[0].own_best.effect.mean == pytest.approx(-0.03, abs=0.01)
 
 
@@ -50,8 +52,11 @@ def test_a_question_is_answered_in_one_sentence(tables, effect, noise, verdict, 
     table = tables.read(rows(tables, {"gelu": 0.0, "relu": effect, "tanh": 0.2}, noise=noise, seed=3))
     (one,) = compare(table, [lower("gelu", "relu")])
     (sentence,) = one.sentences
-    assert sentence.startswith(f"{verdict}: ") and words in sentence and "at this scale" in sentence
-    assert "5 seeds" in sentence and ("four times in five" in sentence) == (verdict == Verdict.UNDECIDED)
+    assert sentence.startswith(f"{verdict}") and words in sentence and "at this scale" in sentence
+    # Its rates are a factor of three apart: every verdict says so.
+    assert sentence.startswith(f"{verdict}, rate not resolved: ") == (verdict != Verdict.UNDECIDED)
+    assert "rate not resolved: gelu: the rates beside 0.003 are a factor 3.33 away" in sentence
+    assert "8 seeds" in sentence and ("four times in five" in sentence) == (verdict == Verdict.UNDECIDED)
     assert len(one.main.pairs) == 1 and one.main.pairs[0].own_best.family == 1
     assert one.main.pairs[0].at_rates[1e-2].family == 3
 
@@ -60,18 +65,43 @@ def test_a_question_is_answered_in_one_sentence(tables, effect, noise, verdict, 
 def test_what_the_seeds_would_find_allows_for_holm(family):
     noise = np.random.default_rng(4).normal(size=(family, 5))
     effects = [paired(dict(enumerate(0.01 * row)), dict.fromkeys(range(5), 0.0)) for row in noise]
-    judged = judge(effects)
+    judged = judge(effects, 0.005)
     undecided = next(one for one in judged if one.verdict == Verdict.UNDECIDED)
     found = nats(paired_resolution(5, alpha=0.05 / family) * undecided.effect.sd)
     end = f"; 5 seeds of this spread find {found} four times in five" + (" at Holm's strictest." if family > 1 else ".")
     assert comparison.in_numbers(undecided).endswith(end)
 
 
+def test_of_few_seeds_a_sentence_says_how_many_it_takes(tables):
+    for n, words in ((5, "one test takes 6 or more"), (7, "8 or more find as much"), (8, "")):
+        table = tables.read(rows(tables, {"gelu": 0.0, "relu": 0.3}, n=n))
+        (one,) = compare(table, [lower("gelu", "relu")])
+        told = [warning for warning in one.warnings if "seeds" in warning]
+        assert [words in warning for warning in told] == ([True] if words else [])
+        assert (one.main.pairs[0].own_best.verdict == Verdict.SUPPORTED) == (n > 5)
+        assert ("takes 6 or more" in one.sentences[0]) == (n == 5)
+        assert one.main.pairs[0].at_rates[3e-3].verdict == Verdict.SUPPORTED, "nothing is chosen at a given rate"
+    many = {name: 0.1 * place for place, name in enumerate(("gelu", "relu", "silu", "tanh", "elu"))}
+    (one,) = compare(tables.read(rows(tables, many)))
+    assert any("a family of 10 tests takes 9 or more" in warning for warning in one.warnings)
+
+
+def test_a_rate_is_resolved_by_near_neighbours(tables):
+    table = [
+        row | {"learning_rate": {1e-3: 2e-3, 1e-2: 5e-3}.get(row["learning_rate"], 3e-3)}
+        for row in rows(tables, {"gelu": 0.0, "relu": 0.03})
+    ]
+    table = [row | {"run": f"{row['run']}-{row['learning_rate']}"} for row in table]
+    (one,) = compare(tables.read(table), [lower("gelu", "relu")])
+    assert one.sentences[0].startswith("supported: ") and "resolved" not in one.sentences[0]
+    assert one.as_dict()["views"]["parameters"]["pairs"][0]["own_best"]["rate_not_resolved"] == ""
+
+
 @pytest.mark.parametrize(("effect", "noise", "within"), [(0.001, 0.0001, True), (0.03, 0.004, False)])
 def test_a_difference_within_the_margin_is_said_to_be_small(tables, effect, noise, within):
     (one,) = compare(tables.read(rows(tables, {"gelu": 0.0, "relu": effect}, noise=noise)))
     (sentence,) = one.sentences
-    assert sentence.startswith("supported: gelu has the lowest loss")
+    assert sentence.startswith("supported, rate not resolved: gelu has the lowest loss")
     assert sentence.endswith("; so small a difference lies within the margin.") == within
 
 
@@ -79,7 +109,7 @@ def test_a_leader_that_is_level_with_others_is_no_winner(tables):
     (one,) = compare(tables.read(rows(tables, {"gelu": 0.0, "relu": 0.0005, "tanh": 0.2})))
     assert one.sentences[0].startswith("undecided: ") and "cannot be told from" in one.sentences[0]
     (one,) = compare(tables.read(rows(tables, {"gelu": 0.0, "relu": 0.0, "tanh": 0.2}, noise=0.0002)))
-    assert one.sentences[0].startswith("equivalent: ") and "tanh" not in one.sentences[0]
+    assert one.sentences[0].startswith("equivalent, ") and "tanh" not in one.sentences[0]
 
 
 def test_one_seed_decides_nothing_and_equal_losses_are_told_as_such(tables):
@@ -102,7 +132,7 @@ def test_gaps_and_edges_are_warned_of(tables):
     assert one.main.pairs[0].own_best.effect.left_out == 1
     edge = [row | {"final_loss": row["final_loss"] + 100 * row["learning_rate"]} for row in table]
     (one,) = compare(tables.read(edge))
-    assert sum("at the edge of the grid" in warning for warning in one.warnings) == 2
+    assert "rate not resolved of gelu, relu: 0.001 is at the edge of the grid" in one.warnings
 
 
 def test_diverged_runs_are_counted_and_told(tables):
@@ -117,17 +147,37 @@ def test_diverged_runs_are_counted_and_told(tables):
             "tokens": 2560,
         }
     (one,) = compare(tables.read(table), [lower("gelu", "relu")])
-    assert "relu: 5 of 15 runs count with their initial loss" in one.warnings
+    assert "48 runs: collapse is not known, for lack of a column trivial_loss, 8 diverged" in one.warnings
+    assert one.as_dict()["failed"] == {"diverged": 8}
     assert one.main.pairs[0].at_rates[1e-2].effect.mean == pytest.approx(1.6 - 7.0, abs=0.05)
     assert one.main.pairs[0].sensitivity.verdict == Verdict.SUPPORTED
 
 
-def test_dunnett_compares_with_a_baseline(tables):
-    table = tables.read(rows(tables, {"relu": 0.0, "gelu": -0.001, "tanh": 0.3}))
-    (one,) = compare(table, baseline="relu")
-    assert list(one.dunnett) == ["gelu", "tanh"] and one.dunnett["tanh"] < 1e-3 < 0.5 < one.dunnett["gelu"]
-    with pytest.raises(UserError, match="--baseline=rleu is not in the table: did you mean 'relu'"):
-        compare(table, baseline="rleu")
+def test_collapsed_runs_are_counted_and_their_rates_leave_the_sensitivity(tables):
+    table = rows(tables, {"gelu": 0.0, "relu": 0.0}, trivial_loss=2.25)
+    fallen = [row | {"final_loss": 2.3} if row["learning_rate"] == 1e-2 else row for row in table]
+    (one,) = compare(tables.read(fallen), [lower("gelu", "relu")])
+    assert "48 runs: 16 collapsed, 0 diverged" in one.warnings
+    assert "LR sensitivity leaves out 0.01, where every run failed" in one.warnings
+    assert one.main.standings[0].failed == {"collapsed": 8}
+    view = one.as_dict()["views"]["parameters"]
+    assert view["lr_sensitivity_rates"] == view["pairs"][0]["lr_sensitivity"]["rates"] == (1e-3, 3e-3)
+    assert one.main.pairs[0].at_rates[1e-2].verdict == Verdict.EQUIVALENT
+
+
+def test_losses_are_equal_within_a_margin_per_byte_of_text(tables):
+    table = rows(tables, {"gelu": 0.0, "relu": 0.0}, noise=0.003)
+    (of_bytes,) = compare(tables.read(table), [lower("gelu", "relu")])
+    four = [row | {"tokenizer": "bpe:512", "bytes_per_token": 4.0} for row in table]
+    (of_tokens,) = compare(tables.read(four), [lower("gelu", "relu")])
+    assert (of_bytes.margin, of_bytes.unit) == (0.0025, "nats/byte")
+    assert (of_tokens.margin, of_tokens.unit) == (0.01, "nats/token")
+    (masked,) = compare(tables.read([row | {"objective": "masked_token"} for row in four]))
+    assert (masked.margin, masked.unit) == (0.005, "nats/masked token")
+    with pytest.raises(UserError, match="no column bytes_per_token.*--margin=NUMBER, in nats/token"):
+        compare(tables.read([row | {"tokenizer": "bpe:512"} for row in table]))
+    (given,) = compare(tables.read([row | {"tokenizer": "bpe:512"} for row in table]), margin=0.02)
+    assert given.margin == 0.02
 
 
 def test_a_question_must_be_answerable_in_every_condition(tables):

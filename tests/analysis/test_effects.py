@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from actlab.analysis.best_rates import signs
 from actlab.analysis.effects import (
     Effect,
     Verdict,
     bca_interval,
-    beyond,
-    dunnett,
     equivalence,
+    fewest_seeds,
     holm,
     jonckheere_terpstra,
     judge,
@@ -27,9 +27,7 @@ from actlab.analysis.effects import (
     paired,
     paired_power,
     paired_resolution,
-    permutation,
     rank_agreement,
-    sign,
     t_interval,
     t_test,
 )
@@ -57,25 +55,6 @@ def test_t_test_of_equal_values_is_the_limit_of_no_spread(mean, alternative, exp
         assert t_test(array(0.1, 0.1 + 1e-9, 0.1 - 1e-9), mean, alternative) == pytest.approx(expected, abs=1e-9)
 
 
-def test_permutation_counts_signs():
-    values = array(1.0, 2.0, -0.5, 4.0)
-    means = [abs(np.mean(values * signs)) for signs in itertools.product((-1, 1), repeat=4)]
-    assert permutation(values) == np.mean(np.asarray(means) >= abs(values.mean()) - 1e-12)
-    for n in (3, 5, 8):
-        falling = -np.arange(1.0, n + 1)
-        assert permutation(falling) == pytest.approx(2 ** (1 - n)) == sign(falling)
-
-
-def test_sign_test_leaves_ties_out():
-    assert sign(array(0.0, 0.0, 1.0, 1.0, 1.0, -1.0)) == sign(array(1.0, 1.0, 1.0, -1.0)) == 10 / 16
-    assert sign(array(0.0, 0.0)) == 1.0
-
-
-def test_more_seeds_than_can_be_enumerated_draw_signs():
-    values = np.random.default_rng(1).normal(0.4, 1, 40)
-    assert permutation(values) == permutation(values) == pytest.approx(t_test(values), abs=0.01)
-
-
 def test_equivalence_is_the_90_percent_interval_within_the_margin():
     values = array(0.01, -0.004, 0.002, 0.006, -0.001)
     half = stats.t.isf(0.05, 4) * values.std(ddof=1) / 5**0.5
@@ -101,38 +80,13 @@ def test_holm_lies_between_no_correction_and_bonferroni_whatever_the_order(p_val
     assert min(adjusted) == pytest.approx(min(1.0, len(p_values) * min(p_values)))
 
 
-def test_dunnett_on_his_blood_counts():
-    # Dunnett 1955, as in Miller 1981: blood cells of animals under two drugs and a control; p .62 and .0058.
-    arms = {
-        "control": array(7.40, 8.50, 7.20, 8.24, 9.84, 8.32),
-        "a": array(9.76, 8.80, 7.68, 9.36),
-        "b": array(12.80, 9.68, 12.16, 9.20, 10.55),
-    }
-    p = dunnett(arms, "control")
-    assert list(p) == ["a", "b"]
-    assert p == {"a": pytest.approx(0.62, abs=0.01), "b": pytest.approx(0.0058, abs=0.001)}
-
-
-@pytest.mark.parametrize(
-    ("arms", "words"),
-    [
-        ({"relu": array(1.0, 2.0)}, "at least two arms"),
-        ({"gelu": array(1.0, 2.0), "tanh": array(1.0, 2.0)}, "control='relu' must be"),
-        ({"relu": array(1.0, 2.0), "gelu": array(1.0)}, "gelu has 1 seeds"),
-        ({"relu": array(1.0, 1.0), "gelu": array(2.0, 2.0)}, "no spread"),
-    ],
-)
-def test_what_dunnett_cannot_compare(arms, words):
-    with pytest.raises(UserError, match=words):
-        dunnett(arms, "relu")
-
-
 def test_beyond_is_the_test_at_the_nearer_end_of_the_margin():
-    values = np.array([0.012, 0.009, 0.011, 0.008])
-    assert beyond(values, 0.005) == pytest.approx(2 * t_test(values, 0.005, "greater"))
-    assert beyond(-values, 0.005) == pytest.approx(beyond(values, 0.005))
-    assert beyond(values, 0.01) == beyond(values, 0.02) == 1
-    assert beyond(values, 1e-15) == pytest.approx(t_test(values))
+    values = (0.012, 0.009, 0.011, 0.008)
+    effect, turned = Effect(values), Effect(tuple(-value for value in values))
+    assert effect.p_beyond(0.005) == pytest.approx(2 * t_test(np.array(values), 0.005, "greater"))
+    assert turned.p_beyond(0.005) == pytest.approx(effect.p_beyond(0.005))
+    assert effect.p_beyond(0.01) == effect.p_beyond(0.02) == 1
+    assert effect.p_beyond(1e-15) == pytest.approx(effect.p)
 
 
 # Hollander and Wolfe 1999, table 6.6: pieces stacked by workers without, with rough and with exact information.
@@ -248,8 +202,6 @@ def test_student_1908_sleep():
     assert effect.mean == pytest.approx(-1.58) and effect.sd == pytest.approx(1.2299955)
     assert effect.p == pytest.approx(0.00283289, abs=1e-7)
     assert effect.interval == pytest.approx((-2.4598858, -0.7001142), abs=1e-6)
-    # Nine of nine differences that are not 0 are negative, so only the two extremes of 2^9 signs are as far out.
-    assert effect.p_sign == effect.p_permutation == pytest.approx(2 / 2**9)
 
 
 def test_the_interval_of_two_values_by_hand():
@@ -280,7 +232,7 @@ def test_equal_differences_have_intervals_without_width():
     effect = Effect((0.1,) * 5)
     assert effect.interval == effect.bootstrap == (0.1, 0.1) and effect.sd == 0.0 and effect.p == 0.0
     zero = Effect((0.0,) * 5)
-    assert zero.interval == (0.0, 0.0) and zero.p == zero.p_sign == zero.p_permutation == 1.0
+    assert zero.interval == (0.0, 0.0) and zero.p == 1.0
 
 
 @pytest.mark.parametrize(("differences", "words"), [((), "no seed is shared"), ((0.3,), "one seed has no spread")])
@@ -297,7 +249,32 @@ def test_a_second_choice_widens_intervals_and_p_and_may_point_apart():
     assert both.interval == (one.interval.low, other.interval.high)
     assert both.p_equivalence(2.0) == one.p_equivalence(2.0) > other.p_equivalence(2.0)
     apart = Effect((-1.0, -1.1, -0.9), also=(1.0, 1.1, 0.9))
-    assert apart.p == apart.p_permutation == 1.0 and apart.interval.low < 0 < apart.interval.high
+    assert apart.p == 1.0 and apart.interval.low < 0 < apart.interval.high
+
+
+def test_every_p_is_the_largest_of_the_tests_and_the_interval_spans_theirs():
+    values = (-1.0, -1.1, -0.9, -1.05, -0.95, -1.0)
+    plain, swapped = Effect(values), Effect(values, swaps=signs(np.array(values)))
+    assert plain.p < swapped.p == 2 / 2**6 and swapped.p_t == plain.p
+    assert swapped.interval == (min(plain.interval.low, -1.1), max(plain.interval.high, -0.9))
+    assert plain.p_equivalence(2.0) < swapped.p_equivalence(2.0) == 1 / 2**6
+    assert plain.p_beyond(0.1) < swapped.p_beyond(0.1) == 2 / 2**6
+    # The same runs under two names are equal, however few and however many they are compared with.
+    same = [Effect((0.0,) * 3, also=(0.0,) * 3, swaps=signs(np.zeros(3)))] * 40
+    assert judge(same, 0.005)[0].verdict == Verdict.EQUIVALENT
+    few = Effect(values[:5], swaps=signs(np.array(values[:5])))
+    assert few.interval is None and few.p == 2 / 2**5 and few.sd is not None
+
+
+@pytest.mark.parametrize(("family", "needed"), [(1, 6), (2, 7), (3, 7), (37, 11), (703, 15)])
+def test_the_fewest_seeds_that_can_find_a_difference(family, needed):
+    assert fewest_seeds(family) == needed
+    for n_seeds in (needed - 1, needed):
+        swaps = signs(-np.arange(1.0, n_seeds + 1))
+        effects = [Effect((-1.0, -1.1) * (n_seeds // 2) + (-1.0,) * (n_seeds % 2), swaps=swaps)] * family
+        judged = judge(effects, 0.005)[0]
+        assert (judged.verdict == Verdict.SUPPORTED) == (n_seeds == needed)
+        assert (str(needed) in judged.reason) == (n_seeds < needed)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -318,7 +295,7 @@ def test_neither_names_of_seeds_nor_a_common_shift_matter_and_swapping_changes_t
         assert same.mean == pytest.approx(effect.mean, abs=1e-9) and same.left_out == effect.left_out
         assert same.interval == pytest.approx(effect.interval, abs=1e-6)
     assert swapped.differences == tuple(-x for x in effect.differences)
-    assert swapped.p == pytest.approx(effect.p) and swapped.p_permutation == pytest.approx(effect.p_permutation)
+    assert swapped.p == pytest.approx(effect.p)
     assert swapped.interval == pytest.approx((-effect.interval.high, -effect.interval.low))
 
 
@@ -361,11 +338,11 @@ def test_a_bad_margin_is_refused_whatever_is_judged(margin):
 def test_holm_over_the_family_takes_a_lone_finding_away():
     barely = (-0.05, -0.09, -0.02, -0.06)
     assert verdicts(barely) == [Verdict.SUPPORTED]
-    family = judge([Effect(barely), Effect(WIDE), Effect(WIDE)])
+    family = judge([Effect(barely), Effect(WIDE), Effect(WIDE)], 0.005)
     assert family[0].verdict == Verdict.UNDECIDED and family[0].family == 3
     assert [one.p for one in family] == holm([one.effect.p for one in family])
     # What allows no test is no part of the family.
-    judged = judge([Effect(barely), Effect((0.1,)), Effect(WIDE, reason="the cat sat on it")])
+    judged = judge([Effect(barely), Effect((0.1,)), Effect(WIDE, reason="the cat sat on it")], 0.005)
     assert [one.verdict for one in judged] == [Verdict.SUPPORTED, Verdict.UNDECIDED, Verdict.UNDECIDED]
     assert judged[0].family == 1 and judged[1].p is None
     assert "one seed" in judged[1].reason and judged[2].reason == "the cat sat on it"
@@ -376,8 +353,8 @@ def test_holm_over_the_family_takes_a_lone_finding_away():
 def test_swapping_all_signs_swaps_the_words_and_nothing_is_nan(family):
     turned = {Verdict.SUPPORTED: Verdict.REFUTED, Verdict.REFUTED: Verdict.SUPPORTED}
     rows = [tuple(round(x, 12) for x in row) for row in family]
-    ours = judge([Effect(row) for row in rows])
-    theirs = judge([Effect(tuple(-x for x in row)) for row in rows])
+    ours = judge([Effect(row) for row in rows], 0.005)
+    theirs = judge([Effect(tuple(-x for x in row)) for row in rows], 0.005)
     assert [one.verdict for one in theirs] == [turned.get(one.verdict, one.verdict) for one in ours]
     for one in ours:
         text = json.loads(json.dumps(one.as_dict(), allow_nan=False))
@@ -387,6 +364,6 @@ def test_swapping_all_signs_swaps_the_words_and_nothing_is_nan(family):
 
 def test_verdicts_err_no_more_often_than_one_in_twenty():
     rng = np.random.default_rng(0)
-    families = [judge([Effect(tuple(row)) for row in rng.normal(size=(3, 5))]) for _ in range(400)]
+    families = [judge([Effect(tuple(row)) for row in rng.normal(size=(3, 5))], 0.005) for _ in range(400)]
     wrong = sum(any(one.verdict in (Verdict.SUPPORTED, Verdict.REFUTED) for one in family) for family in families)
     assert wrong < 35  # 99.9% of binomial(400, 0.05)

@@ -44,7 +44,7 @@ def test_two_share_a_letter_exactly_where_they_do_not_differ(different):
 
 def grid(**losses):
     return Grid.of(
-        (name, rate, seed, Score(loss, loss < 7))
+        (name, rate, seed, Score(float(loss), "" if loss < 7 else "diverged"))
         for name, rows in losses.items()
         for rate, row in rows.items()
         for seed, loss in enumerate(row)
@@ -54,9 +54,9 @@ def grid(**losses):
 def test_a_ranking_by_hand():
     standings, judged = rank(
         grid(
-            tanh={1e-3: (3.0, 3.1, 3.2, 3.3), 1e-2: (7.0, 7.0, 3.9, 4.0)},
-            gelu={1e-3: (2.0, 2.1, 2.2, 2.3), 1e-2: (3.0, 3.1, 3.2, 3.3)},
-            silu={1e-3: (2.9, 2.9, 2.9, 2.9), 1e-2: (2.02, 2.08, 2.22, 2.29)},
+            tanh={1e-3: (3.0, 3.1, 3.2, 3.3) * 2, 1e-2: (7.0, 7.0, 3.9, 4.0) * 2, 1e-1: (7,) * 8},
+            gelu={1e-3: (2.0, 2.1, 2.2, 2.3) * 2, 1e-2: (3.0, 3.1, 3.2, 3.3) * 2, 1e-1: (7,) * 8},
+            silu={1e-3: (2.9, 2.9, 2.9, 2.9) * 2, 1e-2: (2.02, 2.08, 2.22, 2.29) * 2, 1e-1: (7,) * 8},
         ),
         0.005,
     )
@@ -66,7 +66,10 @@ def test_a_ranking_by_hand():
         ("tanh", 1e-3, ("b",)),
     ]
     tanh = standings[-1]
-    assert (tanh.loss, tanh.runs, tanh.failed, tanh.seeds) == (pytest.approx(3.15), 8, 2, 4)
+    assert (tanh.loss, tanh.runs, tanh.failed, tanh.seeds) == (pytest.approx(3.15), 24, {"diverged": 12}, 8)
+    assert tanh.unresolved == "0.001 is at the edge of the grid"
+    assert standings[1].unresolved == "the rates beside 0.01 are a factor 10 away"
+    # At 0.1 every run of every activation failed: sensitivities are over the other two rates.
     assert tanh.sensitivity == pytest.approx(((4.0 + 3.9 + 0.7 + 0.7) / 2) / 4)
     assert {one.family for one in judged.values()} == {3}
 
@@ -139,7 +142,7 @@ def test_diverged_runs_count_with_their_initial_loss_in_every_view(tables):
         runs[0], status="diverged", final_loss=float("nan"), steps=70, tokens=70 * 64, seconds=1.0
     )
     for view in seen(runs).values():
-        assert view.grid.cells["gelu"][1e-3][1][:2] == (7.0, False)
+        assert view.grid.cells["gelu"][1e-3][1][:2] == (7.0, "diverged")
     # What it took until it diverged is no cost of a step.
     assert seen(runs)["seconds"].steps["gelu"] == pytest.approx(50)
 

@@ -14,13 +14,13 @@ def run(*words):
 
 @pytest.fixture
 def study(tables, tmp_path):
-    """The results of three activations, three rates and five seeds; gelu is planted best."""
+    """The results of three activations, three rates and eight seeds; gelu is planted best."""
     levels = {"gelu": 0.0, "relu": 0.05, "tanh": 0.2}
     rows = [
         tables.row(name, rate, seed, 1.5 + level + seed / 100 + (seed * rate * 1e4 % 7) / 1000 + abs(rate - 3e-3) * 9)
         for name, level in levels.items()
-        for rate in (1e-3, 3e-3, 1e-2)
-        for seed in range(5)
+        for rate in (2e-3, 3e-3, 5e-3)
+        for seed in range(8)
     ]
     return tables.write(tmp_path / "study" / "results.csv", rows).parent
 
@@ -47,25 +47,26 @@ def test_without_a_question_all_pairs_are_compared(study):
     assert (study / "verdicts.json").is_file()
 
 
-def test_a_question_may_be_repeated_and_a_baseline_named(study):
-    out = run(study, "--question=gelu<relu", "--question=tanh<relu", "--baseline=relu")
+def test_a_question_may_be_repeated(study):
+    out = run(study, "--question=gelu<relu", "--question=tanh<relu")
     assert "supported: the loss of gelu" in out and "refuted: the loss of tanh" in out
-    assert "gelu < tanh" not in out and "Dunnett     gelu p " in out
+    assert "gelu < tanh" not in out
 
 
 def test_the_margin_is_that_of_equivalence(study, tables, tmp_path):
     rows = [
-        tables.row(name, 1e-3, seed, 1.0 + seed * (name == "relu") / 1000 - 0.002 * (name == "relu"))
+        tables.row(name, 1e-3, seed, 1.0 + (seed - 3.5) / 4000 * (name == "relu"))
         for name in ("relu", "gelu")
-        for seed in range(5)
+        for seed in range(8)
     ]
     path = tables.write(tmp_path / "near" / "results.csv", rows)
-    assert "equivalent: " in run(path)
+    out = run(path)
+    assert "equivalent, rate not resolved: " in out and "within 0.0025 nats/byte" in out
     assert "undecided: " in run(path, "--margin=1e-4")
 
 
 def test_several_tables_are_one_and_need_a_place(study, tables, tmp_path, refused):
-    rows = [tables.row("silu", rate, seed, 1.4 + seed / 90) for rate in (1e-3, 3e-3, 1e-2) for seed in range(5)]
+    rows = [tables.row("silu", rate, seed, 1.4 + seed / 90) for rate in (2e-3, 3e-3, 5e-3) for seed in range(8)]
     other = tables.write(tmp_path / "other" / "results.csv", rows).parent
     assert "--verdicts is missing: 2 tables" in refused(verdict.main, study, other)
     out = run(study, other, f"--verdicts={tmp_path / 'both.json'}")
@@ -78,7 +79,6 @@ def test_several_tables_are_one_and_need_a_place(study, tables, tmp_path, refuse
     [
         ("--question=gelu", "--question='gelu'"),
         ("--question=glue<relu", "did you mean 'gelu'"),
-        ("--baseline=elu", "--baseline=elu"),
         ("--margin=0", "margin=0"),
     ],
 )

@@ -122,7 +122,7 @@ def test_verdicts_tell_a_jump_from_none_and_no_difference_from_an_equal_loss(sta
     for stage in ("finetune", "continued"):
         row = found[stage, 300, "gelu", "gelu, relu in 4"]
         expected = np.array([-4 * 0.1 * (1 + seed / 100) for seed in SEEDS])
-        assert row["verdict"] == "supported" and row["t_interval"] == pytest.approx(t_interval(expected))
+        assert row["verdict"] == "supported" and row["interval"] == pytest.approx(t_interval(expected))
     noisy = found["finetune", 300, "gelu", "relu"]
     assert noisy["verdict"] == "undecided"
     said = SUMMARY.words(noisy)

@@ -54,7 +54,7 @@ def test_the_verdict_is_the_comparison_s(study, page):
     text = html.unescape(page)
     for one in compared:
         (sentence,) = one.sentences
-        assert sentence[1:] in text and "95% interval" in sentence
+        assert sentence[1:] in text and "nats (" in sentence
         assert all(f"{standing.loss:.4f}" in text for standing in one.main.standings if standing.loss)
 
 

@@ -1,0 +1,150 @@
+"""Arms at their own best learning rates: which rate that is, the loss there, and what swapping two arms' curves shows.
+
+The lowest of several means is lowest by luck too, and at a high rate luck may be whether a seed of five collapsed. A
+t test of the differences at the chosen rates takes the choice for given. Three readings are wrong in different places,
+and contrasts.py calls a difference only where all of them do; validity.py counts how often each would be wrong:
+
+- at the rates of the lowest means, by a t test: wrong where seeds collapse at the best rate;
+- the same, where the two arms' whole curves are swapped within seeds and the rates chosen anew (`swap`): exact for arms
+  that follow one law, collapse included, but it favours the arm with more equally good rates, or more noise;
+- for each seed at the rate that the other seeds choose, between the grid's rates (`left_out`), by a t test: it favours
+  neither an arm nor an optimum that the grid happens to hit, but values of different seeds depend on each other.
+"""
+
+import functools
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+
+from actlab.analysis.effects import DECIMALS, Swaps
+
+NEAR = 1.8  # a rate is resolved with neighbours at most this factor away
+_MOST = 16  # seeds of which all swaps are taken; of more, 2^16 - 1 are drawn
+
+
+class Curves(NamedTuple):
+    """An arm's losses by rate, rising, and seed. The best rate is chosen by `chosen`; `read` is what it is worth."""
+
+    rates: Float64[np.ndarray, "R"]
+    chosen: Float64[np.ndarray, "R n"]
+    read: Float64[np.ndarray, "R n"]
+    failed: Bool[np.ndarray, "R n"]  # diverged, collapsed, or learned nothing
+
+
+def best(curves: Curves) -> int:
+    """Index of the rate of the lowest mean; of equal ones the lowest rate."""
+    return int(_lowest(curves.chosen.mean(axis=1)))
+
+
+def _lowest(means: Float64[np.ndarray, "R *m"]) -> Int[np.ndarray, "*m"]:
+    return np.asarray(np.round(means, DECIMALS).argmin(axis=0))
+
+
+def unresolved(curves: Curves) -> str:
+    """Why the best rate is not resolved; "" if its neighbours are at most a factor 1.8 away and no run failed there."""
+    rates, at = curves.rates, best(curves)
+    rate = f"{rates[at]:g}"
+    if at in (0, len(rates) - 1):
+        return f"{rate} is at the edge of the grid"
+    away = max(rates[at + 1] / rates[at], rates[at] / max(rates[at - 1], 1e-300))
+    if away > NEAR * (1 + 1e-9):
+        return f"the rates beside {rate} are a factor {away:.3g} away"
+    for beside in (at - 1, at, at + 1):
+        if count := int(curves.failed[beside].sum()):
+            where = "there" if beside == at else f"at {rates[beside]:g} beside it"
+            return f"of {rate}, {count} of {curves.failed.shape[1]} runs failed {where}"
+    return ""
+
+
+def at_best(curves: Curves) -> Float64[np.ndarray, "n"]:
+    """What the arm is worth by seed at the rate of the lowest mean."""
+    return curves.read[best(curves)]
+
+
+def left_out(curves: Curves) -> Float64[np.ndarray, "n"]:
+    """What the arm is worth by seed at the best rate of the other seeds, between the grid's rates.
+
+    The best rate is the vertex of the parabola through the lowest mean and its two neighbours, in the logarithm of the
+    rate, and a seed's loss there is that of the parabola through its own three losses: both are sums of the three with
+    the weights of Lagrange. At an edge, or beside a rate at which a run failed, it is the rate of the lowest mean. With
+    a single seed, that seed chooses.
+    """
+    n_seeds = curves.chosen.shape[1]
+    means_Rn = curves.chosen
+    if n_seeds > 1:
+        means_Rn = (curves.chosen.sum(axis=1, keepdims=True) - curves.chosen) / (n_seeds - 1)
+    lowest_n, seeds = _lowest(means_Rn), np.arange(n_seeds)
+    found = curves.read[lowest_n, seeds]
+    usable_R = ~curves.failed.any(axis=1) & (curves.rates > 0)
+    inner_n = (lowest_n > 0) & (lowest_n < len(curves.rates) - 1)
+    centre_n = lowest_n[inner_n]
+    three_3n = centre_n + np.array([[-1], [0], [1]])
+    ok_n = usable_R[three_3n].all(axis=0)
+    three_3n, seeds = three_3n[:, ok_n], seeds[inner_n][ok_n]
+    if seeds.size:
+        weights_3n = _vertex(np.log(curves.rates[three_3n]), means_Rn[three_3n, seeds])
+        found[seeds] = (weights_3n * curves.read[three_3n, seeds]).sum(axis=0)
+    return found
+
+
+def _vertex(x: Float64[np.ndarray, "3 n"], y: Float64[np.ndarray, "3 n"]) -> Float64[np.ndarray, "3 n"]:
+    """Lagrange weights of three points, the middle one lowest, at the vertex of the parabola through them."""
+    slopes = np.diff(y, axis=0) / np.diff(x, axis=0)
+    bend = slopes[1] - slopes[0]
+    curved = bend > 0
+    # The slope at the vertex, slopes[0] + bend (2 x - x0 - x1) / (x2 - x0), is 0.
+    offset = -slopes[0] * (x[2] - x[0]) / (2 * np.where(curved, bend, 1))
+    at = np.where(curved, (x[0] + x[1]) / 2 + offset, x[1])
+    pairs = ((1, 2), (0, 2), (0, 1))
+    return np.stack([(at - x[j]) * (at - x[k]) / ((x[i] - x[j]) * (x[i] - x[k])) for i, (j, k) in enumerate(pairs)])
+
+
+def swap(first: Curves, second: Curves) -> Swaps:
+    """Swaps of the first arm's mean at its best rate minus the second's; each swap chooses both rates anew.
+
+    The arms have the same rates and seeds. Exact if, within a seed, the two curves are exchangeable.
+    """
+    n_seeds = first.chosen.shape[1]
+    swapped_Mn = _swapped(n_seeds)
+    indices = [_lowest(means_RM) for means_RM in _means(first.chosen, second.chosen, swapped_Mn)]
+    reads = _means(first.read, second.read, swapped_Mn)
+    one, two = (np.take_along_axis(read, at[None], axis=0)[0] for read, at in zip(reads, indices, strict=True))
+    difference_M, k_M = one - two, swapped_Mn.sum(axis=1)
+    observed = difference_M[0]
+    typical = (observed - difference_M[1:]) * n_seeds / (2 * k_M[1:])
+    if n_seeds <= _MOST:
+        # The first seed was never swapped: swapping all others instead turns the sign of the difference.
+        opposite = (observed + difference_M) * n_seeds / (2 * (n_seeds - k_M))
+        typical = np.concatenate([typical, opposite])
+    return Swaps(np.sort(np.round(typical, DECIMALS)))
+
+
+def signs(values: Float64[np.ndarray, "n"]) -> Swaps:
+    """Swaps of a mean with nothing to choose: the sign of each value turns."""
+    curve = values[None]
+    fixed = Curves(np.ones(1), curve, curve, np.zeros(curve.shape, bool))
+    return swap(fixed, fixed._replace(chosen=np.zeros_like(curve), read=np.zeros_like(curve)))
+
+
+def _means(
+    first: Float64[np.ndarray, "R n"], second: Float64[np.ndarray, "R n"], swapped_Mn: Float64[np.ndarray, "M n"]
+) -> tuple[Float64[np.ndarray, "R M"], Float64[np.ndarray, "R M"]]:
+    """Means over seeds of both arms under every swap."""
+    n_seeds = first.shape[1]
+    moved_RM = (second - first) @ swapped_Mn.T
+    return (first.sum(axis=1)[:, None] + moved_RM) / n_seeds, (second.sum(axis=1)[:, None] - moved_RM) / n_seeds
+
+
+@functools.cache
+def _swapped(n_seeds: int) -> Float64[np.ndarray, "M {n_seeds}"]:
+    """Which seeds are swapped: none first, then every set without the first seed, or sets that are drawn."""
+    if n_seeds <= _MOST:
+        rows = np.array(list(itertools.product((0.0, 1.0), repeat=n_seeds - 1))).reshape(
+            2 ** (n_seeds - 1), n_seeds - 1
+        )
+        return np.concatenate([np.zeros((len(rows), 1)), rows], axis=1)
+    drawn = np.random.default_rng(0).integers(2, size=(2**_MOST, n_seeds)).astype(np.float64)
+    drawn[0] = 0
+    return np.concatenate([drawn[:1], drawn[drawn.any(axis=1)]])

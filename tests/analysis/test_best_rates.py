@@ -1,0 +1,161 @@
+"""Own best rates by hand, the parabola on parabolas, and swaps against their definition."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from actlab.analysis.best_rates import Curves, at_best, left_out, signs, swap, unresolved
+
+RATES = (1e-3, 1.7e-3, 3e-3)
+
+
+def curves(rows, read=None, failed=(), rates=RATES):
+    """An arm of rows of losses by rate; `failed` are places (rate, seed)."""
+    chosen = np.asarray(rows, np.float64)
+    lost = np.zeros(chosen.shape, bool)
+    for place in failed:
+        lost[place] = True
+    return Curves(np.asarray(rates), chosen, chosen if read is None else np.asarray(read, np.float64), lost)
+
+
+VALLEY = [[2.1, 2.2, 2.3], [2.0, 2.1, 2.2], [2.3, 2.3, 2.5]]
+
+
+@pytest.mark.parametrize(
+    ("arm", "words"),
+    [
+        (curves(VALLEY), ""),
+        (curves(VALLEY[::-1]), ""),
+        (curves(VALLEY, rates=(1e-3, 1.9e-3, 3e-3)), "the rates beside 0.0019 are a factor 1.9 away"),
+        (curves(VALLEY, rates=(1e-3, 1.8e-3, 3.24e-3)), ""),
+        (curves(VALLEY[1:], rates=RATES[:2]), "0.001 is at the edge of the grid"),
+        (curves(VALLEY[:2], rates=RATES[:2]), "0.0017 is at the edge of the grid"),
+        (curves(VALLEY, failed=[(2, 0), (2, 1)]), "of 0.0017, 2 of 3 runs failed at 0.003 beside it"),
+        (curves(VALLEY, failed=[(0, 2)]), "of 0.0017, 1 of 3 runs failed at 0.001 beside it"),
+        (curves(VALLEY, failed=[(1, 1)]), "of 0.0017, 1 of 3 runs failed there"),
+    ],
+)
+def test_a_best_rate_is_resolved_by_near_neighbours_at_which_no_run_failed(arm, words):
+    assert unresolved(arm) == words
+
+
+def test_each_seed_is_read_at_the_rate_that_the_others_choose():
+    arm = curves([[2.0, 2.0, 2.0], [1.0, 2.1, 2.1]], rates=(1e-3, 1e-2))
+    assert at_best(arm).tolist() == [1.0, 2.1, 2.1] and left_out(arm).tolist() == [2.0, 2.1, 2.1]
+    tested = curves([[2.0, 2.0, 2.0], [1.0, 2.1, 2.1]], [[5.0, 6.0, 7.0], [8.0, 9.0, 10.0]], rates=(1e-3, 1e-2))
+    assert at_best(tested).tolist() == [8.0, 9.0, 10.0] and left_out(tested).tolist() == [5.0, 9.0, 10.0]
+    alone = curves([[2.0], [1.0]], rates=(1e-3, 1e-2))
+    assert at_best(alone).tolist() == left_out(alone).tolist() == [1.0]
+
+
+@given(st.floats(-0.2, 0.2), st.floats(0.5, 9), st.sampled_from([RATES, (1e-3, 3e-3, 1e-2), (2.0, 2.5, 4.0)]))
+def test_the_best_rate_of_a_parabola_lies_between_those_of_the_grid(offset, bend, rates):
+    x = np.log(rates)
+    bottom = x[1] + offset * min(np.diff(x))
+    seeds = np.array([1.0, 1.3, 0.8, 1.1])
+    arm = curves(seeds + bend * (x[:, None] - bottom) ** 2, rates=rates)
+    assert left_out(arm) == pytest.approx(seeds, abs=1e-9)
+    assert (at_best(arm) >= seeds).all()
+
+
+def test_beside_a_failure_at_an_edge_and_where_rates_are_level_it_is_a_rate_of_the_grid():
+    rows = [[2.3, 2.4, 2.3], [2.0, 2.1, 2.2], [2.1, 2.2, 2.3]]
+    assert left_out(curves(rows)).tolist() != rows[1]
+    for place in ((0, 0), (1, 1), (2, 2)):
+        assert left_out(curves(rows, failed=[place])).tolist() == rows[1]
+    assert left_out(curves(rows[1:], rates=RATES[:2])).tolist() == rows[1]
+    level = np.ones((3, 3))
+    assert left_out(curves(level)).tolist() == [1.0, 1.0, 1.0]
+    assert left_out(curves(rows, rates=(0.0, 1e-3, 2e-3))).tolist() == rows[1]
+
+
+def arms(seed, n_rates=3, n_seeds=5):
+    """Two arms of level rates, whose choice is all noise, read on other noise."""
+    rng = np.random.default_rng(seed)
+    chosen = rng.normal(1, 0.1, (2, n_rates, n_seeds))
+    read = chosen + rng.normal(0, 0.02, chosen.shape)
+    rates = 1.7 ** np.arange(n_rates)
+    return [curves(one, other, rates=rates) for one, other in zip(chosen, read, strict=True)]
+
+
+def differences(one, two, shift=0.0):
+    """Of every swap by definition: both arms at the rates of their lowest means; `shift` is taken off the first."""
+    n_seeds = one.chosen.shape[1]
+    for swapped in itertools.product((False, True), repeat=n_seeds):
+        losses = []
+        for first, second in ((one, two), (two, one)):
+            mine, other = (-shift if arm is one else 0.0 for arm in (first, second))
+            chosen = np.where(swapped, second.chosen + other, first.chosen + mine)
+            read = np.where(swapped, second.read + other, first.read + mine)
+            losses.append(read[chosen.mean(axis=1).argmin()].mean())
+        yield losses[0] - losses[1]
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.floats(-0.3, 0.3))
+def test_p_is_the_share_of_swaps_that_are_as_far_out_whatever_is_asked_of_the_difference(seed, shift):
+    one, two = arms(seed)
+    found = np.array(list(differences(one, two, shift)))
+    swaps = swap(one, two)
+    assert swaps.p(shift) == pytest.approx(min(1, np.mean(np.abs(found) >= abs(found[0]) - 1e-9)))
+    assert swaps.p(shift, "less") == pytest.approx(np.mean(found <= found[0] + 1e-9))
+    assert swaps.p(shift, "greater") == pytest.approx(np.mean(found >= found[0] - 1e-9))
+
+
+def test_the_interval_holds_what_the_test_keeps():
+    for n_seeds in (6, 8):
+        one, two = arms(3, n_seeds=n_seeds)
+        swaps = swap(one, two)
+        low, high = swaps.interval
+        for end, outward in ((low, -1e-6), (high, 1e-6)):
+            assert swaps.p(end + outward) <= 0.05 < swaps.p(end - outward)
+    # Of five seeds every p is at least 2 / 32, so that no difference is excluded.
+    assert swap(*arms(3, n_seeds=5)).interval is None and swap(*arms(3, n_seeds=5)).p(100.0) == 2 / 32
+
+
+def test_with_one_rate_it_is_the_test_of_signs():
+    values = np.array([0.1, -0.05, 0.2, 0.15, 0.3, -0.01])
+    exact = stats.permutation_test(
+        (values,),
+        lambda x, axis: np.abs(x.mean(axis)),
+        permutation_type="samples",
+        vectorized=True,
+        alternative="greater",
+    )
+    swaps = signs(values)
+    assert swaps.p() == pytest.approx(exact.pvalue)
+    subsets = [np.mean(some) for k in range(1, 7) for some in itertools.combinations(values, k)]
+    assert swaps.typical == pytest.approx(np.sort(subsets))
+    assert signs(np.array([0.3])).p() == 1.0 and signs(np.zeros(4)).p() == 1.0
+
+
+def test_of_many_seeds_swaps_are_drawn_always_the_same_ones():
+    rng = np.random.default_rng(1)
+    values = rng.normal(0.4, 1, 40)
+    assert signs(values).p() == signs(values).p() == pytest.approx(stats.ttest_1samp(values, 0).pvalue, abs=0.01)
+    low, high = signs(values).interval
+    half = stats.t.isf(0.025, 39) * values.std(ddof=1) / 40**0.5
+    assert (low, high) == (pytest.approx(values.mean() - half, abs=0.02), pytest.approx(values.mean() + half, abs=0.02))
+
+
+def test_arms_of_one_law_are_called_different_once_in_twenty_even_where_seeds_collapse():
+    rng = np.random.default_rng(0)
+    called = 0
+    for _ in range(1000):
+        losses = rng.normal(size=(2, 3, 7)) + np.array([8.0, 3.0, 0.0])[:, None]
+        losses[:, 2] += 300 * (rng.uniform(size=(2, 7)) < 0.2)
+        one, two = (curves(rows) for rows in losses)
+        called += swap(one, two).p() <= 0.05
+    assert stats.binomtest(called, 1000, 0.05, "greater").pvalue > 1e-3
+    assert called > 20, "an exact test is not idle"
+
+
+def test_turning_the_arms_turns_the_swaps():
+    one, two = arms(7)
+    there, back = swap(one, two), swap(two, one)
+    assert back.typical == pytest.approx(-there.typical[::-1])
+    assert there.scaled(-2.0, 0.5).typical == pytest.approx(np.sort(0.5 - 2 * there.typical))
