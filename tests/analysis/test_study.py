@@ -22,7 +22,7 @@ from actlab.analysis.protocol import above, lower
 
 CLAIMS = {
     "B07": lower("gelu", "relu", at=1e-3),
-    "A54": lower("gelu", "relu", of="down_mean", at=1e-3),
+    "A54": lower("gelu", "relu", of="down_common", at=1e-3),
     "A38": above("relu", 0.1, of="permanently_dead_fraction", at=1e-3),
 }
 QUESTIONS = ("gelu<relu",)
@@ -48,7 +48,7 @@ def folders(tables, tmp_path):
     for row in rows:
         curve = [(0, 7.0), (50, 2.0), (100, row["final_loss"])]
         metrics += [{"run": row["run"], "step": step, "split": "validation", "loss": loss} for step, loss in curve]
-        drift = {"layer_0/down_mean": -0.1 - row["seed"] / 100, "layer_1/down_mean": -0.3}
+        drift = {"layer_0/down_common": -0.1 - row["seed"] / 100, "layer_1/down_common": -0.3}
         metrics.append({"run": row["run"], "step": 100, "split": "probe", "loss": 1.0, **drift})
         traces += [dead_row(row["run"], step, DEAD[index]) for index, step in enumerate((0, 50, 100))]
     for name, lines in (("metrics", metrics), ("traces", traces)):
@@ -75,7 +75,7 @@ def test_the_collected_table_holds_what_the_other_files_say(folders, tables):
     row = list(csv.DictReader(path.read_text().splitlines()))[1]
     assert row["data_fingerprint"] == "0123456789ab"
     assert row["curve"].startswith("0:7 50:2 100:1.0") and len(row["curve"].split()) == 3
-    assert float(row["down_mean"]) == pytest.approx((-0.1 - 0.01 - 0.3) / 2)
+    assert float(row["down_common"]) == pytest.approx((-0.1 - 0.01 - 0.3) / 2)
     assert float(row["permanently_dead_fraction"]) == 0.5 and float(row["revival_rate"]) == pytest.approx(1 / 3)
     assert results_lib.read([path])[1].curve[1] == (50, 2.0)
 
