@@ -53,6 +53,7 @@ class Scored(NamedTuple):
     floor: float | None = None  # the exact Bayes loss, in nats per token
     unigram: float | None = None  # the unigram entropy, in nats: the lowest loss of a prediction without context
     majority: Majority | None = None
+    trivial: float | None = None  # of validation, what a run must be better than: see bigram_loss, unigram, majority
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +133,10 @@ class NextTokenRows(RowSource):
         documents = _filled(documents, NO_DOCUMENT, multiple)
         filler = np.repeat(windows[:1], len(documents) - len(windows), axis=0)
         weights = (documents != NO_DOCUMENT).astype(np.float32)
-        return Scored(np.concatenate([windows, filler]), weights, documents, floor=floor)
+        rows = np.concatenate([windows, filler])
+        ordered = split == "validation" and self.corruption == "none"
+        trivial = bigram_loss(self.cache, rows, documents) if ordered else None
+        return Scored(rows, weights, documents, floor=floor, trivial=trivial)
 
     def _scored_windows(
         self, split: HeldOut
@@ -215,7 +219,8 @@ class NextTokenDocuments(RowSource):
         floor = float(tokens.nats[:n_documents].sum() / inside.sum()) if known and tokens.nats is not None else None
         rows = _filled(rows, self.cache.tokenizer.end_of_text, multiple)
         documents = _filled(documents, NO_DOCUMENT, multiple)
-        return Scored(rows, (documents != NO_DOCUMENT).astype(np.float32), documents, floor=floor)
+        trivial = bigram_loss(self.cache, rows, documents) if split == "validation" else None
+        return Scored(rows, (documents != NO_DOCUMENT).astype(np.float32), documents, floor=floor, trivial=trivial)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,7 +237,8 @@ class PackedRows(NextTokenRows):
         specials = self.cache.tokenizer.specials
         rows = np.where(documents != NO_DOCUMENT, windows[:, 1:], specials.padding).astype(np.int32)
         rows, documents = _filled(rows, specials.padding, multiple), _filled(documents, NO_DOCUMENT, multiple)
-        return Scored(rows, None, documents, unigram=unigram_entropy(rows, specials))
+        unigram = unigram_entropy(rows, specials)
+        return Scored(rows, None, documents, unigram=unigram, trivial=unigram)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -252,7 +258,8 @@ class DocumentRows(RowSource):
         rows = _filled(document_rows(tokens, specials, numbers, self.context), specials.padding, multiple)
         documents = _filled(np.repeat(numbers[:, None].astype(np.int32), self.context, axis=1), NO_DOCUMENT, multiple)
         documents = np.where(rows == specials.padding, np.int32(NO_DOCUMENT), documents)
-        return Scored(rows, None, documents, unigram=unigram_entropy(rows, specials))
+        unigram = unigram_entropy(rows, specials)
+        return Scored(rows, None, documents, unigram=unigram, trivial=unigram)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -274,7 +281,8 @@ class LabelledRows(RowSource):
         documents = _filled(numbers[:, None].astype(np.int32), NO_DOCUMENT, multiple)
         rows = _filled(rows, self.cache.tokenizer.specials.padding, multiple)
         rows[n_documents:, -1] = 0
-        return Scored(rows, (documents != NO_DOCUMENT).astype(np.float32), documents, majority=known)
+        weights = (documents != NO_DOCUMENT).astype(np.float32)
+        return Scored(rows, weights, documents, majority=known, trivial=known.loss)
 
     def _labelled(self, split: str, documents: Int64[np.ndarray, "n"]) -> Rows:
         assert self.cache.labels is not None
@@ -307,6 +315,24 @@ def document_rows(
 def _filled(rows: Shaped[np.ndarray, "n W"], value: int, multiple: int) -> Shaped[np.ndarray, "m W"]:
     """Rows of one value are added up to a multiple."""
     return np.pad(rows, ((0, -len(rows) % multiple), (0, 0)), constant_values=value)
+
+
+def bigram_loss(cache: TokenCache, rows: Rows, documents: Int32[np.ndarray, "b K"]) -> float:
+    """Loss in nats per token of predicting each target from the token before it alone, by counts of the training text.
+
+    p(b | a) = (c(a b) + t(a) p(b)) / (c(a) + t(a)) with t(a) the number of tokens that follow a, and p(b) from the
+    counts of all tokens, one added to each; Witten and Bell 1991, method C, as Chen and Goodman 1999 interpolate it.
+    """
+    (pairs, counts), n_ids = cache.bigrams, cache.vocab_size
+    follows_V = np.bincount(pairs % n_ids, counts, n_ids) + 1
+    seen_V, kinds_V = np.bincount(pairs // n_ids, counts, n_ids), np.bincount(pairs // n_ids, minlength=n_ids)
+    scored = documents != NO_DOCUMENT
+    before, target = rows[:, :-1][scored].astype(np.int64), rows[:, 1:][scored].astype(np.int64)
+    wanted = before * n_ids + target
+    places = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
+    found = np.where(pairs[places] == wanted, counts[places], 0)
+    alone, kinds = (follows_V / follows_V.sum())[target], np.maximum(kinds_V[before], 1)
+    return float(-np.log((found + kinds * alone) / (seen_V[before] + kinds)).mean())
 
 
 def unigram_entropy(rows: Rows, specials: Specials) -> float:

@@ -281,7 +281,9 @@ class Session:
         for name, config in zip(spec.names, spec.configs, strict=True):
             floors = spec.floor, spec.test_floor
             row = result_row(config, name, metrics, read_steps(traces, name), spec.costs, floors, step)
+            trivial = math.nan if spec.trivial is None else spec.trivial
             row |= {"objective": spec.objective.name, "lanes": len(spec.names)}
+            row |= {"trivial_loss": trivial, "bytes_per_token": spec.bytes_per_token}
             self._rows[name] = row | _scores(spec, name, metrics) | _further_axes(self._axes[name])
         documents.write(self._records, traces, [name for name in self._spec_of if name in self._rows])
         self._records.write_results([self._rows[name] for name in self._spec_of if name in self._rows])

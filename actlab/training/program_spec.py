@@ -22,8 +22,8 @@ from actlab.training.programs import Lane, lane_of
 class ProgramSpec:
     """R runs that compile to one program.
 
-    `floor`, `unigram` and `majority` are what is known about the validation set, see data.rows.Scored; `test_floor` is
-    the floor of the test set.
+    `floor`, `unigram`, `majority` and `trivial` are what is known about the validation set, see data.rows.Scored;
+    `test_floor` is the floor of the test set, `bytes_per_token` the mean length of the validation tokens.
     """
 
     names: tuple[str, ...]
@@ -36,6 +36,8 @@ class ProgramSpec:
     unigram: float | None
     majority: Majority | None
     test_floor: float | None
+    trivial: float | None
+    bytes_per_token: float
 
     @property
     def config(self) -> Config:
@@ -113,8 +115,9 @@ def prepare(names: Sequence[str], configs: Sequence[Config], tokens: TokenCache)
         tuple(jax.tree.map(lambda array, first=first: array[first : first + n_batches], tested) for first in pieces),
         tested.of_targets(cut(test.documents)),
     )
-    known = (found.floor, found.unigram, found.majority, test.floor)
-    return ProgramSpec(tuple(names), tuple(configs), model, objective, costs, feed, *known)
+    known = (found.floor, found.unigram, found.majority, test.floor, found.trivial)
+    length = tokens.validation.n_bytes / (len(tokens.validation.tokens) - 1)  # the first one ends no document
+    return ProgramSpec(tuple(names), tuple(configs), model, objective, costs, feed, *known, length)
 
 
 def model_of(config: Config) -> models.Model:

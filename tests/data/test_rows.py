@@ -1,3 +1,4 @@
+import collections
 import dataclasses
 import types
 from pathlib import Path
@@ -245,3 +246,43 @@ def test_the_majority_is_that_of_training_and_is_scored_on_validation():
     assert only.accuracy == 0.5 and np.isfinite(only.loss), "a class that training lacks is possible"
     assert only.macro_f1 == pytest.approx((2 / 3 + 0) / 2), "the third class neither occurs nor is answered"
     assert rows.majority(np.array([0]), np.array([1, 1]), 2).macro_f1 == 0
+
+
+def test_the_trivial_loss_is_that_of_the_token_before_alone():
+    rng = np.random.default_rng(0)
+    # Each token is followed by one of two, so that the token before it tells a lot and not all.
+    stream = [0]
+    for step in rng.integers(2, size=20_000):
+        stream.append((3 * stream[-1] + 1 + int(step)) % 30)
+    train, held_out = text_of(stream[:15_000]), text_of(stream[15_000:])
+    cache = cache_of(train, held_out, vocab_size=40)
+    found = NextTokenRows(cache, 16, 4, eval_tokens=4000).validation().trivial
+    assert found == pytest.approx(np.log(2), abs=0.01)
+    # By the formula, one pair after the other.
+    pairs = collections.Counter(zip(stream[:14_999], stream[1:15_000], strict=True))
+    follows = collections.Counter(stream[1:15_000])
+
+    def p(a, b):
+        kinds = sum(pair[0] == a for pair in pairs)
+        alone = (follows[b] + 1) / (14_999 + 40)
+        return (pairs[a, b] + kinds * alone) / (sum(n for pair, n in pairs.items() if pair[0] == a) + kinds)
+
+    table = {pair: -np.log(p(*pair)) for pair in set(zip(stream[15_000:-1], stream[15_001:], strict=True))}
+    expected = np.mean([table[pair] for pair in zip(stream[15_000:-1], stream[15_001:], strict=True)])
+    assert found == pytest.approx(expected, rel=1e-6)
+    # A pair, or a token, that training lacks has a finite loss.
+    strange = cache_of(train, text_of([35, 36, 35, 0, 0]), vocab_size=40)
+    assert 3 < NextTokenRows(strange, 2, 1, eval_tokens=1).validation().trivial < 12
+    # Where tokens have no order, none tells of another; test sets choose nothing and judge nothing.
+    assert NextTokenRows(cache, 16, 4, 4000, corruption="shuffled").validation().trivial is None
+    assert NextTokenRows(cache, 16, 4, 4000).test(4).trivial is None
+
+
+def test_of_masked_tokens_and_of_documents_it_is_the_loss_without_context():
+    held_out = split_of([5, 3, 9])
+    for kind in (PackedRows, DocumentRows):
+        found = kind(cache_of(split_of([20]), held_out), 8, 2, eval_tokens=10).validation()
+        assert found.trivial == found.unigram
+    labels = Labels("toy", ("no", "yes"), *(np.array(one, np.int8) for one in ([0, 1, 1], [1, 0, 1], [0])), hash="")
+    found = LabelledRows(cache_of(split_of([4, 4, 4]), held_out, labels=labels), 8, 2, eval_tokens=10).validation()
+    assert found.trivial == found.majority.loss

@@ -42,6 +42,9 @@ def test_a_sweep_leaves_a_row_per_run_in_the_order_of_its_axes(small_sweep, fini
         for seed in (1, 2)
     ]
     assert {row["status"] for row in rows.values()} == {"finished"} and {row["lanes"] for row in rows.values()} == {"4"}
+    # A token is a byte of short words, or an end of text.
+    assert all(0.5 < float(row["trivial_loss"]) < 2 for row in rows.values())
+    assert {round(float(row["bytes_per_token"]), 2) for row in rows.values()} == {0.97}
     last = {row["run"]: row["loss"] for row in metrics(finished) if row["split"] == "validation"}
     assert {name: float(row["final_loss"]) for name, row in rows.items()} == last
     seen = [(row["run"], row["split"], row["step"]) for row in metrics(finished)]
