@@ -13,6 +13,7 @@ and contrasts.py calls a difference only where all of them do; validity.py count
 
 import functools
 import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -101,17 +102,21 @@ def _vertex(x: Float64[np.ndarray, "3 n"], y: Float64[np.ndarray, "3 n"]) -> Flo
     return np.stack([(at - x[j]) * (at - x[k]) / ((x[i] - x[j]) * (x[i] - x[k])) for i, (j, k) in enumerate(pairs)])
 
 
-def swap(first: Curves, second: Curves) -> Swaps:
-    """Swaps of the first arm's mean at its best rate minus the second's; each swap chooses both rates anew.
+def swap(pairs: Sequence[tuple[float, Curves, Curves]]) -> Swaps:
+    """Swaps of a sum over pairs of arms, weight times the first's mean at its best rate minus the second's.
 
-    The arms have the same rates and seeds. Exact if, within a seed, the two curves are exchangeable.
+    All pairs swap together, and each swap chooses all rates anew. The arms have the same rates and seeds. Exact if,
+    within a seed, the curves of the first arms and of the second are exchangeable. Of an interaction that is asked of
+    what is left when each pair's difference is taken off: so the arms of a pair should be best at about one rate.
     """
-    n_seeds = first.chosen.shape[1]
+    n_seeds = pairs[0][1].chosen.shape[1]
     swapped_Mn = _swapped(n_seeds)
-    indices = [_lowest(means_RM) for means_RM in _means(first.chosen, second.chosen, swapped_Mn)]
-    reads = _means(first.read, second.read, swapped_Mn)
-    one, two = (np.take_along_axis(read, at[None], axis=0)[0] for read, at in zip(reads, indices, strict=True))
-    difference_M, k_M = one - two, swapped_Mn.sum(axis=1)
+    difference_M, k_M = np.zeros(len(swapped_Mn)), swapped_Mn.sum(axis=1)
+    for weight, first, second in pairs:
+        indices = [_lowest(means_RM) for means_RM in _means(first.chosen, second.chosen, swapped_Mn)]
+        reads = _means(first.read, second.read, swapped_Mn)
+        one, two = (np.take_along_axis(read, at[None], axis=0)[0] for read, at in zip(reads, indices, strict=True))
+        difference_M += weight * (one - two)
     observed = difference_M[0]
     typical = (observed - difference_M[1:]) * n_seeds / (2 * k_M[1:])
     if n_seeds <= _MOST:
@@ -125,7 +130,7 @@ def signs(values: Float64[np.ndarray, "n"]) -> Swaps:
     """Swaps of a mean with nothing to choose: the sign of each value turns."""
     curve = values[None]
     fixed = Curves(np.ones(1), curve, curve, np.zeros(curve.shape, bool))
-    return swap(fixed, fixed._replace(chosen=np.zeros_like(curve), read=np.zeros_like(curve)))
+    return swap([(1.0, fixed, fixed._replace(chosen=np.zeros_like(curve), read=np.zeros_like(curve)))])
 
 
 def _means(

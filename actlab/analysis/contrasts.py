@@ -8,6 +8,7 @@ protocol.py, which verdicts.py asks at every place of the further axes.
 import dataclasses
 import functools
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -224,13 +225,21 @@ def _oriented(contrast: Contrast, values: Sequence[Mapping[int, float]], seeds: 
 def _swaps(
     contrast: Contrast, grid: Grid, rates: Sequence[float], seeds: Sequence[int], values: Sequence[float]
 ) -> Swaps:
-    """Two arms' curves are swapped. Of another sum only the signs of its seeds turn: no arm stands for the others."""
-    sign = -1 if contrast.says == "above" else 1
-    weights = [weight for weight, _ in contrast.terms]
-    if len(weights) == 2 and sum(weights) == 0 and all(arm.at is None for arm in contrast.arms):
-        one, two = (grid.curves(arm.place, rates, seeds) for arm in contrast.arms)
-        return best_rates.swap(one, two).scaled(sign * weights[0], -sign * contrast.bound)
-    return best_rates.signs(np.asarray(values, np.float64))
+    """Each arm that counts positive is swapped with the one that counts as much negative; they stand in one order.
+
+    Where there is none, or some arm has a rate of its own, only the signs of the seeds' values turn.
+    """
+    sign = -1.0 if contrast.says == "above" else 1.0
+    more = sorted(((weight, arm) for weight, arm in contrast.terms if weight > 0), key=operator.itemgetter(0))
+    less = sorted(((-weight, arm) for weight, arm in contrast.terms if weight < 0), key=operator.itemgetter(0))
+    matched = [weight for weight, _ in more] == [weight for weight, _ in less]
+    if not matched or any(arm.at is not None for arm in contrast.arms):
+        return best_rates.signs(np.asarray(values, np.float64))
+    pairs = [
+        (weight, *(grid.curves(arm.place, rates, seeds) for arm in (one, two)))
+        for (weight, one), (_, two) in zip(more, less, strict=True)
+    ]
+    return best_rates.swap(pairs).scaled(sign, -sign * contrast.bound)
 
 
 def _worth(contrast: Contrast, arm: Arm, grid: Grid, shared: Sequence[float], complete: Sequence[int]) -> Worth:

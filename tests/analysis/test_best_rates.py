@@ -82,6 +82,10 @@ def arms(seed, n_rates=3, n_seeds=5):
     return [curves(one, other, rates=rates) for one, other in zip(chosen, read, strict=True)]
 
 
+def swapped(one, two):
+    return swap([(1.0, one, two)])
+
+
 def differences(one, two, shift=0.0):
     """Of every swap by definition: both arms at the rates of their lowest means; `shift` is taken off the first."""
     n_seeds = one.chosen.shape[1]
@@ -100,7 +104,7 @@ def differences(one, two, shift=0.0):
 def test_p_is_the_share_of_swaps_that_are_as_far_out_whatever_is_asked_of_the_difference(seed, shift):
     one, two = arms(seed)
     found = np.array(list(differences(one, two, shift)))
-    swaps = swap(one, two)
+    swaps = swapped(one, two)
     assert swaps.p(shift) == pytest.approx(min(1, np.mean(np.abs(found) >= abs(found[0]) - 1e-9)))
     assert swaps.p(shift, "less") == pytest.approx(np.mean(found <= found[0] + 1e-9))
     assert swaps.p(shift, "greater") == pytest.approx(np.mean(found >= found[0] - 1e-9))
@@ -109,12 +113,12 @@ def test_p_is_the_share_of_swaps_that_are_as_far_out_whatever_is_asked_of_the_di
 def test_the_interval_holds_what_the_test_keeps():
     for n_seeds in (6, 8):
         one, two = arms(3, n_seeds=n_seeds)
-        swaps = swap(one, two)
+        swaps = swapped(one, two)
         low, high = swaps.interval
         for end, outward in ((low, -1e-6), (high, 1e-6)):
             assert swaps.p(end + outward) <= 0.05 < swaps.p(end - outward)
     # Of five seeds every p is at least 2 / 32, so that no difference is excluded.
-    assert swap(*arms(3, n_seeds=5)).interval is None and swap(*arms(3, n_seeds=5)).p(100.0) == 2 / 32
+    assert swapped(*arms(3, n_seeds=5)).interval is None and swapped(*arms(3, n_seeds=5)).p(100.0) == 2 / 32
 
 
 def test_with_one_rate_it_is_the_test_of_signs():
@@ -149,13 +153,21 @@ def test_arms_of_one_law_are_called_different_once_in_twenty_even_where_seeds_co
         losses = rng.normal(size=(2, 3, 7)) + np.array([8.0, 3.0, 0.0])[:, None]
         losses[:, 2] += 300 * (rng.uniform(size=(2, 7)) < 0.2)
         one, two = (curves(rows) for rows in losses)
-        called += swap(one, two).p() <= 0.05
+        called += swapped(one, two).p() <= 0.05
     assert stats.binomtest(called, 1000, 0.05, "greater").pvalue > 1e-3
     assert called > 20, "an exact test is not idle"
 
 
 def test_turning_the_arms_turns_the_swaps():
     one, two = arms(7)
-    there, back = swap(one, two), swap(two, one)
+    there, back = swapped(one, two), swapped(two, one)
     assert back.typical == pytest.approx(-there.typical[::-1])
     assert there.scaled(-2.0, 0.5).typical == pytest.approx(np.sort(0.5 - 2 * there.typical))
+
+
+def test_pairs_swap_together():
+    (a, b), (c, d) = arms(1), arms(2)
+    found = [x - 0.5 * y for x, y in zip(differences(a, b), differences(c, d), strict=True)]
+    swaps = swap([(1.0, a, b), (-0.5, c, d)])
+    assert swaps.p() == pytest.approx(np.mean(np.abs(found) >= abs(found[0]) - 1e-9))
+    assert swaps.p() != swapped(a, b).p()

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actlab.analysis.best_rates import signs
 from actlab.analysis.contrasts import Grid, Score, judge_pairs, lr_sensitivity, measure
 from actlab.analysis.effects import Verdict
-from actlab.analysis.protocol import Arm, gap_grows, lower, parse_question
+from actlab.analysis.protocol import Arm, Contrast, gap_grows, lower, parse_question
 from actlab.errors import UserError
 
 PAIR = lower("gelu", "relu")
@@ -80,7 +81,7 @@ def test_a_best_rate_that_is_not_resolved_is_told_with_its_arm():
     assert measure(PAIR.at(1.7), grid(gelu=fine, relu=fell)).effect.unresolved == ""
 
 
-def test_an_interaction_at_own_best_rates_turns_the_signs_of_its_seeds():
+def test_an_interaction_at_own_best_rates_swaps_pairs():
     rng = np.random.default_rng(0)
     one = Grid.of(
         (
@@ -97,7 +98,12 @@ def test_an_interaction_at_own_best_rates_turns_the_signs_of_its_seeds():
     arms = [[Arm(name, where={"data.batch_size": size}) for name in ("gelu", "relu")] for size in (16, 64)]
     effect = measure(gap_grows(*(tuple(pair) for pair in arms)), one).effect
     assert effect.mean == pytest.approx(-0.3, abs=0.02) and effect.swaps.p() == 2 / 2**7
-    assert effect.swaps.typical[0] == pytest.approx(min(effect.differences))
+    # One against the mean of two others has no arm to be swapped with; one at a rate of its own has no curve.
+    one_to_two = Contrast(((1.0, Arm("gelu")), (-0.5, Arm("relu")), (-0.5, Arm("silu"))))
+    for contrast in (one_to_two, lower("gelu", Arm("relu", 1e-2))):
+        rows = {rate: tuple(2 + rng.normal(scale=0.1, size=7)) for rate in (1e-3, 1e-2)}
+        found = measure(contrast, grid(gelu=rows, relu=rows, silu=rows)).effect
+        assert found.swaps.p() == signs(np.array(found.differences)).p()
 
 
 def test_only_rates_of_both_and_seeds_with_all_of_them_count_at_own_best():
