@@ -19,6 +19,7 @@ from actlab.sweeps import trained
 _NUMBERS = {
     "initial_loss": ".4f",
     "final_loss": ".4f",
+    "test_loss": ".4f",
     "best_loss": ".4f",
     "best_step": ".0f",
     "steps": ".0f",

@@ -173,7 +173,7 @@ def test_samples_come_from_checkpoints_and_are_the_same_twice(trained):
 
 def test_a_run_that_writes_no_text_says_why_and_with_its_activation_registered_it_writes(trained, tmp_path):
     shutil.copytree(trained, tmp_path / "w")
-    for path in (tmp_path / "w").glob("*.*"):
+    for path in (path for path in (tmp_path / "w").glob("*.*") if path.suffix != ".npz"):
         text = path.read_text().replace("gelu", "bent_in_report")
         path.write_text(text.replace('"head_activation": "bent_in_report"', '"head_activation": "gelu"'))
     (told,) = [block.words for block in runs.samples(read([tmp_path / "w"]), 4).blocks]
