@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from actlab.analysis import crossed
 from actlab.analysis.contrasts import Grid, Pair, judge_pairs
 from actlab.analysis.effects import (
     ALPHA,
@@ -31,6 +32,9 @@ from actlab.analysis.results import Condition, Result, conditions, margin_of
 from actlab.errors import UserError, suggestion
 
 UNRESOLVED = "rate not resolved"
+COVERED = (
+    "other seeds on this test text by 95% interval and BCa; by seeds and documents other test text of its kind too"
+)
 SEEDS = 8  # advised: with fewer, swaps find less than a t test would
 
 
@@ -100,6 +104,7 @@ def _compare(condition: Condition, questions: Sequence[Contrast], margin: float 
     asked = [one for one in questions if not (set(one.activations) - names) & condition.to_come]
     margin = margin_of(condition.results) if margin is None else margin
     found = tuple(_judged(view, asked, margin) for view in views(condition))
+    found = (_with_documents(found[0], condition.results), *found[1:])
     warnings = (*condition.warnings, *_of_runs(condition.results), *_warnings(found))
     return Comparison(condition, found, margin, bool(asked), warnings)
 
@@ -113,6 +118,19 @@ def _judged(view: View, questions: Sequence[Contrast], margin: float) -> View:
     standings, ranked = rank(view.grid, margin)
     pairs = judge_pairs(view.grid, questions or list(ranked), margin)
     return dataclasses.replace(view, standings=tuple(standings), pairs=tuple(pairs), ranked=ranked)
+
+
+def _with_documents(view: View, results: Sequence[Result]) -> View:
+    """Its pairs with the intervals over seeds and documents, where the runs have their documents."""
+    # A run that learned nothing counts with its initial loss, which has no documents.
+    known = {result.run: result.documents for result in results if result.documents is not None and result.learned}
+    if view.grid is None or not known:
+        return view
+    intervals = [crossed.of_pair(pair.contrast.activations, view.grid, known) for pair in view.pairs]
+    pairs = zip(view.pairs, intervals, strict=True)
+    return dataclasses.replace(
+        view, pairs=tuple(dataclasses.replace(pair, seeds_and_documents=interval) for pair, interval in pairs)
+    )
 
 
 def _of_runs(results: Sequence[Result]) -> Iterator[str]:
@@ -250,7 +268,7 @@ def show(comparison: Comparison) -> RenderableType:
         Text(f"ranking     loss at each activation's own best learning rate, {unit}{over}"),
         _ranking(main),
         Text("pairs       first minus second, nats; each interval by itself, p after Holm; is the first lower?"),
-        _pairs(main),
+        *_pairs(main),
         Text("views       loss at own best learning rate within an equal budget"),
         _views(comparison.views),
     ]
@@ -273,8 +291,10 @@ def _ranking(view: View) -> Table:
     return grid
 
 
-def _pairs(view: View) -> Table:
-    grid = _grid("question", "where", "difference", "95% interval", "BCa", "p", "seeds", "left out", "verdict")
+def _pairs(view: View) -> Iterator[RenderableType]:
+    wider = any(pair.seeds_and_documents for pair in view.pairs)
+    columns = ("difference", "95% interval", "BCa", *(["seeds and documents"] if wider else []), "p")
+    grid = _grid("question", "where", *columns, "seeds", "left out", "verdict")
     for pair in view.pairs:
         rates = {f"at {rate:g}": judgement for rate, judgement in pair.at_rates.items()}
         places = {"own best": pair.own_best, **rates, "LR sensitivity": pair.sensitivity}
@@ -289,12 +309,15 @@ def _pairs(view: View) -> Table:
                 _number(effect.mean, "+"),
                 _interval(effect.interval, "+"),
                 _interval(effect.bootstrap, "+"),
+                *([_interval(pair.seeds_and_documents if where == "own best" else None, "+")] if wider else []),
                 "-" if judgement.p is None else f"{judgement.p:.2g}",
                 str(effect.n),
                 str(effect.left_out),
                 verdict,
             )
-    return grid
+    yield grid
+    if wider:
+        yield Text(f"covered     {COVERED}")
 
 
 def _views(views: Sequence[View]) -> Table:

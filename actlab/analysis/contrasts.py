@@ -17,7 +17,7 @@ from jaxtyping import Array
 
 from actlab.analysis import best_rates
 from actlab.analysis.best_rates import Curves
-from actlab.analysis.effects import DECIMALS, Effect, Judgement, Swaps, judge
+from actlab.analysis.effects import DECIMALS, Effect, Interval, Judgement, Swaps, judge
 from actlab.analysis.protocol import LOSS, SENSITIVITY, Arm, Contrast
 from actlab.analysis.results import Result
 
@@ -286,13 +286,17 @@ def _scaled(contrast: Contrast, values: Mapping[int, float]) -> dict[int, float]
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """The judgements on a question, "is the first lower than the second?": a negative difference supports it."""
+    """The judgements on a question, "is the first lower than the second?": a negative difference supports it.
+
+    `seeds_and_documents` is the interval at own best rates that covers other documents too, see crossed.py.
+    """
 
     contrast: Contrast
     own_best: Judgement
     at_rates: dict[float, Judgement]
     sensitivity: Judgement
     sensitivity_rates: tuple[float, ...]  # that the sensitivity is over
+    seeds_and_documents: Interval | None = None
 
     @property
     def question(self) -> str:
@@ -300,10 +304,11 @@ class Pair:
         return " < ".join(self.contrast.activations)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """All of it, for JSON; without an interval that is not known."""
+        wider = {} if self.seeds_and_documents is None else {"seeds_and_documents": self.seeds_and_documents}
         return {
             "question": self.question,
-            "own_best": self.own_best.as_dict(),
+            "own_best": self.own_best.as_dict() | wider,
             "at_rates": {repr(rate): judgement.as_dict() for rate, judgement in self.at_rates.items()},
             "lr_sensitivity": {"rates": self.sensitivity_rates, **self.sensitivity.as_dict()},
         }

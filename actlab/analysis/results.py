@@ -48,12 +48,12 @@ class Result:
 
     `seconds` is the time of its program with all its `lanes`, evaluations and compilation included; `tokens_per_second`
     the median speed of training alone, of all lanes together. `test_loss` is the loss after the last step on the test
-    set, which chose nothing; None in tables of versions that had no test split. `trivial_loss` is that of predicting
-    each token from the one before it alone; of masked tokens that of predicting them without context, of documents from
-    the shares of the classes; None where the table does not say. `bytes_per_token` is of the validation text. `axes`
-    are the further swept fields, `curve` the validation losses (step, loss) from metrics.jsonl or from the column of
-    that name ("400:1.62 800:1.38"), `cells` the row itself. A run that is `waiting`, since its study is not trained to
-    the end, has its place and no numbers.
+    set, which chose nothing, and `documents` has it by document; None in tables without. `trivial_loss` is that of
+    predicting each token from the one before it alone; of masked tokens that of predicting them without context, of
+    documents from the shares of the classes; None where the table does not say. `bytes_per_token` is of the validation
+    text. `axes` are the further swept fields, `curve` the validation losses (step, loss) from metrics.jsonl or from the
+    column of that name ("400:1.62 800:1.38"), `cells` the row itself. A run that is `waiting`, since its study is not
+    trained to the end, has its place and no numbers.
     """
 
     run: str
@@ -83,6 +83,7 @@ class Result:
     axes: Axes = ()
     curve: tuple[tuple[int, float], ...] = ()
     cells: Row = dataclasses.field(default_factory=dict, compare=False, repr=False)
+    documents: Documents | None = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
     def cell(self) -> tuple[str, float, Axes]:
@@ -216,12 +217,13 @@ class _Source:
         self._fingerprint: str = workdir.manifest().get("data", {}).get("fingerprint", "")[:FINGERPRINT]
 
     def results(self, axes: Sequence[str]) -> list[Result]:
-        curves = _curves(self.path.with_name("metrics.jsonl"))
+        curves, tested = _curves(self.path.with_name("metrics.jsonl")), documents(self.path)
         results = []
         for number, row in enumerate(self.rows, start=2):
             places = tuple((axis, self._place(row, axis)) for axis in axes)
             fingerprint = row["data_fingerprint"] if "data_fingerprint" in row else self._fingerprint
-            results.append(_result(row, f"{self.path} line {number}", places, curves.get(row["run"], ()), fingerprint))
+            kept = curves.get(row["run"], ()), tested.get(row["run"])
+            results.append(_result(row, f"{self.path} line {number}", places, *kept, fingerprint))
         return results
 
     def _place(self, row: Row, axis: str) -> str:
@@ -245,7 +247,14 @@ def _curves(path: pathlib.Path) -> dict[str, tuple[tuple[int, float], ...]]:
     return {run: tuple(sorted(points)) for run, points in curves.items()}
 
 
-def _result(row: Row, where: str, axes: Axes, curve: tuple[tuple[int, float], ...], fingerprint: str) -> Result:
+def _result(
+    row: Row,
+    where: str,
+    axes: Axes,
+    curve: tuple[tuple[int, float], ...],
+    documents: Documents | None,
+    fingerprint: str,
+) -> Result:
     filled = row  # the numbers of a run that is not trained yet are empty cells
     if row["status"] == WAITING:
         filled = {**row, **dict.fromkeys(_NUMBERS, "0"), **dict.fromkeys(_LOSSES, "nan")}
@@ -274,6 +283,7 @@ def _result(row: Row, where: str, axes: Axes, curve: tuple[tuple[int, float], ..
         axes=axes,
         curve=curve or cells.curve(),
         cells=row,
+        documents=documents,
     )
     if result.status not in STATUSES:
         raise UserError(f"{where}: status={result.status!r} is not one of {', '.join(STATUSES)}.")

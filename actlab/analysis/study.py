@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import itertools
 import pathlib
+import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -22,7 +23,7 @@ from actlab.analysis.verdicts import Orders
 from actlab.config import Config, sweep, user_code
 from actlab.errors import UserError
 from actlab.files import write_atomically
-from actlab.workdir import records
+from actlab.workdir import documents, records
 from actlab.workdir.records import Workdir
 from actlab.workdir.traces import read_censuses
 
@@ -101,9 +102,15 @@ def table_of(study: Study, paths: Sequence[pathlib.Path]) -> Iterator[pathlib.Pa
     _require_kept(study.folder / RESULTS, rows, folder)
     with tempfile.TemporaryDirectory() as held:
         Workdir(pathlib.Path(held)).write_results(rows)
-        path = pathlib.Path(held) / RESULTS
+        path, tested = pathlib.Path(held) / RESULTS, folder / documents.FILE
+        if tested.is_file():
+            shutil.copy(tested, held)
         # An error in the caller's block is raised here, so that a table which cannot be decided on replaces none.
         yield path
+        # Never the documents of an older table beside a new one.
+        (study.folder / documents.FILE).unlink(missing_ok=True)
+        if tested.is_file():
+            write_atomically(study.folder / documents.FILE, tested.read_bytes())
         write_atomically(study.folder / RESULTS, path.read_text())
 
 

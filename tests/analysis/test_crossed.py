@@ -1,11 +1,17 @@
-"""The interval over seeds and documents, in worlds whose variances are known."""
+"""The interval over seeds and documents: in worlds whose variances are known, and beside the verdict on a pair."""
+
+import io
 
 import numpy as np
 import pytest
+from rich.console import Console
 
-from actlab.analysis import crossed
+from actlab.analysis import comparison, crossed
+from actlab.analysis import results as results_lib
 from actlab.analysis.crossed import seeds_and_documents
 from actlab.analysis.effects import Effect
+from actlab.workdir import documents
+from actlab.workdir.records import Workdir
 
 
 def world(rng, n_seeds, n_documents, of_seeds, of_documents, of_pairs, mean=0.0):
@@ -61,3 +67,59 @@ def test_documents_count_by_their_targets_and_those_without_not_at_all():
 @pytest.mark.parametrize("shape", [(1, 9), (9, 1)])
 def test_what_has_one_value_cannot_be_drawn_anew(shape):
     assert seeds_and_documents(np.ones(shape), np.ones(shape[1], np.int32)) is None
+
+
+N_SEEDS, TARGETS = 6, np.arange(20, 60)
+RATES = (1e-3, 3e-3, 1e-2)
+
+
+def table(tables, tmp_path, lacking=(), other_targets=(), without_test=()):
+    """A sweep of two activations whose test loss is that of its documents; the middle rate is best on validation."""
+    rng, rows, traces, known = np.random.default_rng(0), [], [], {}
+    of_documents = rng.normal(size=len(TARGETS))
+    for name, effect in (("gelu", 0.0), ("relu", 0.05)):
+        for rate in RATES:
+            for seed in range(N_SEEDS):
+                level = 1.5 + effect * (1 + of_documents) + 0.01 * rng.normal() + 0.1 * (rate != 3e-3)
+                nats = (TARGETS * (level + 0.02 * rng.normal(size=len(TARGETS)))).astype(np.float32)
+                row = tables.row(name, rate, seed, level.mean(), test_loss=nats.sum() / TARGETS.sum())
+                run = str(row["run"])
+                known[name, rate, seed] = nats.astype(np.float64)
+                rows.append(row | ({"test_loss": ""} if run in without_test else {}))
+                targets = TARGETS + (run in other_targets)
+                traces += [] if run in lacking else [documents.row(run, 100, nats, targets)]
+    tables.write(tmp_path / "results.csv", rows)
+    documents.write(Workdir(tmp_path), traces, [str(row["run"]) for row in rows])
+    (compared,) = comparison.compare(results_lib.read([tmp_path]))
+    return compared, known
+
+
+def shown(compared):
+    console = Console(file=io.StringIO(), width=200)
+    console.print(comparison.show(compared))
+    return console.file.getvalue()
+
+
+def test_a_pair_at_its_best_rates_has_the_interval_of_its_documents(tables, tmp_path):
+    compared, known = table(tables, tmp_path)
+    (pair,) = compared.main.pairs
+    at_best = [np.stack([known[name, 3e-3, seed] for seed in range(N_SEEDS)]) for name in ("gelu", "relu")]
+    expected = seeds_and_documents(at_best[0] - at_best[1], TARGETS)
+    assert pair.seeds_and_documents == pytest.approx(expected, rel=1e-4)
+    low, high = pair.seeds_and_documents
+    assert low < pair.own_best.effect.mean < high
+    t_low, t_high = Effect(pair.own_best.effect.differences).interval
+    assert high - low > 1.2 * (t_high - t_low), "the effect differs between documents"
+    found = compared.as_dict()["views"]["parameters"]["pairs"][0]
+    assert found["own_best"]["seeds_and_documents"] == (low, high)
+    assert all("seeds_and_documents" not in one for one in found["at_rates"].values())
+    said = shown(compared)
+    assert "seeds and documents" in said and f"{low:+.4f} to {high:+.4f}" in said and "covered  " in said
+
+
+@pytest.mark.parametrize("missing", ["lacking", "other_targets", "without_test"])
+def test_without_all_documents_of_the_best_rates_there_is_none(tables, tmp_path, missing):
+    compared, _ = table(tables, tmp_path, **{missing: ("relu-lr0.003-seed2",)})
+    (pair,) = compared.main.pairs
+    assert pair.seeds_and_documents is None and "seeds_and_documents" not in pair.as_dict()["own_best"]
+    assert "seeds and documents" not in shown(compared)

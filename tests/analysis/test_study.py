@@ -15,6 +15,8 @@ from actlab.analysis.verdicts import words
 from actlab.cli import verdict
 from actlab.config import Config
 from actlab.errors import UserError
+from actlab.workdir import documents
+from actlab.workdir.records import Workdir
 from actlab.workdir.traces import dead_row
 
 STUDY = """
@@ -143,6 +145,17 @@ def test_a_table_is_replaced_only_by_one_that_has_its_runs_and_could_be_decided_
     with pytest.raises(UserError, match=words):
         run(workdir, verdicts=study / "verdicts.json")
     assert {path.name: path.read_bytes() for path in study.iterdir()} == kept
+
+
+def test_the_documents_of_the_test_set_go_along_and_never_stay_beside_another_table(folders):
+    workdir, study = folders
+    row = documents.row("gelu-lr0.001-seed0", 100, np.ones(3), np.ones(3, np.int32))
+    documents.write(Workdir(workdir), [row], [row["run"]])
+    run(workdir, verdicts=study / "verdicts.json")
+    assert (study / documents.FILE).read_bytes() == (workdir / documents.FILE).read_bytes()
+    (workdir / documents.FILE).unlink()
+    run(workdir, verdicts=study / "verdicts.json")
+    assert not (study / documents.FILE).exists()
 
 
 def test_a_diverged_run_is_one_that_a_table_has_wherever_it_diverged(folders, tables):
