@@ -68,7 +68,8 @@ def of_pair(
 ) -> Interval | None:
     """The interval of the first of two activations' test loss minus the second's, each at the rate of its lowest mean.
 
-    None where a run there has no documents, where differences are not read on test, and for fewer than two seeds.
+    Those rates are taken for given, unlike by the interval over seeds beside it, which spans what the choice adds. None
+    where a run there has no documents, where differences are not read on test, and for fewer than two seeds.
     """
     rates = grid.rates(*names)
     seeds = grid.complete_seeds(rates, *names)
