@@ -129,8 +129,8 @@ def test_the_same_activation_under_two_names_is_never_called_different(small_swe
     results = results_lib.read([tmp_path / "w"])
     (one,) = compare(results, [lower(*aliases)])
     (pair,) = one.main.pairs
-    # Within a seed the two start alike and read the same text: they end alike.
-    assert {pair.own_best.verdict, pair.sensitivity.verdict} == {Verdict.EQUIVALENT}
+    # Within a seed the two start alike and read the same text: they end alike, no better than the byte before tells.
+    assert pair.own_best.verdict == Verdict.EQUIVALENT and "every run failed" in pair.sensitivity.reason
     assert pair.own_best.effect.differences == (0.0,) * 12
 
     # The noise of real runs: twelve seeds of one of them dealt at random between two names, as if of two activations.
