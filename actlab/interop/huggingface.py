@@ -86,7 +86,7 @@ def save(
         UserError: for a model without a counterpart, naming the field; for parameters of another model; for a
             directory that holds anything else or cannot be written.
     """
-    config, params = models.build(config).standard(params)
+    params, config = models.build(config).standard(params), dataclasses.replace(config, parametrization="standard")
     architecture = _like(config)
     described = {"model_type": architecture.model_type, **architecture.describe(config)}
     if config.kind == "decoder":

@@ -87,16 +87,15 @@ class Model:
 
         return jax.tree_util.tree_map_with_path(multiplier, params)
 
-    def standard(self, params: Params) -> tuple[ModelConfig, Params]:
-        """The same function in the standard parametrization: its fields, and parameters with mup's factors folded in.
+    def standard(self, params: Params) -> Params:
+        """Parameters of the same function in the standard parametrization, with mup's factors folded in.
 
         The factor of attention scores goes into the queries, that of the logits into the output projection, or into the
         norm before it where that is a tied embedding.
         """
         spec = self.spec
-        config = ModelConfig(**{field.name: getattr(spec, field.name) for field in dataclasses.fields(ModelConfig)})
         if spec.parametrization == "standard":
-            return config, params
+            return params
         if spec.n_classes or not spec.tie_embeddings:
             last = ("classifier" if spec.n_classes else "output", "kernel")
         elif spec.kind == "encoder":
@@ -115,8 +114,7 @@ class Model:
                 return array.at[..., : spec.d_model].multiply(of_queries)
             return array
 
-        folded_params = jax.tree_util.tree_map_with_path(folded, jax.tree.map(jnp.asarray, params))
-        return dataclasses.replace(config, parametrization="standard"), folded_params
+        return jax.tree_util.tree_map_with_path(folded, jax.tree.map(jnp.asarray, params))
 
     def empty_cache(self, batch_size: int) -> Cache:
         """Keys and values for `context` positions, all zero."""
