@@ -236,7 +236,7 @@ def _swaps(
     if not matched or any(arm.at is not None for arm in contrast.arms):
         return best_rates.signs(np.asarray(values, np.float64))
     pairs = [
-        (weight, *(grid.curves(arm.place, rates, seeds) for arm in (one, two)))
+        (weight, grid.curves(one.place, rates, seeds), grid.curves(two.place, rates, seeds))
         for (weight, one), (_, two) in zip(more, less, strict=True)
     ]
     return best_rates.swap(pairs).scaled(sign, -sign * contrast.bound)

@@ -15,7 +15,7 @@ import numpy as np
 
 from actlab.analysis import results
 from actlab.analysis.effects import ALPHA, CONFIDENCE, MARGIN, Effect, adjusted, judge, paired, t_test
-from actlab.analysis.results import Result
+from actlab.analysis.results import MARGINS, Result
 from actlab.claims.claim import Arm, Reading, Verdict
 from actlab.claims.relu_vs_gelu import LOSS, RATES
 
@@ -238,12 +238,13 @@ def at_the_best_rate_of_tanh(folder: pathlib.Path) -> Iterator[Reading]:
             Arm(place.where, verdict, f"GELU's loss less tanh's at {best:g}: {_numbers(effect, p, len(found))}.")
         )
     if arms:
-        yield Reading(f"GELU worse at tanh's own best rate, by more than {MARGIN:g} one-sided", tuple(arms))
+        margin = MARGINS["masked_token"]
+        yield Reading(f"GELU worse at tanh's own best rate, by more than {margin:g} one-sided", tuple(arms))
 
 
 def _p_no_worse(effect: Effect) -> float | None:
     """One-sided p of the t test against a mean at the margin or above."""
-    return None if effect.undecidable else t_test(np.array(effect.differences), MARGIN, "less")
+    return None if effect.undecidable else t_test(np.array(effect.differences), MARGINS["masked_token"], "less")
 
 
 READINGS: Mapping[str, Callable[[pathlib.Path], Iterator[Reading]]] = {

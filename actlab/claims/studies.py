@@ -132,5 +132,7 @@ def _in_numbers(test: Test) -> str:
         numbers.append(f"p {test['p_holm']:.2g} after Holm over {test['family']}")
     left = f", {test['seeds_left_out']} left out" if test["seeds_left_out"] else ""
     means = [f"{arm['arm']} {arm['mean']:.4f}" for arm in test["row"] if arm["mean"] is not None]
-    numbers += [f"{test['n_seeds']} seeds{left}", *means, *filter(None, [test["reason"]])]
+    unresolved = test["rate_not_resolved"]
+    notes = filter(None, [test["reason"], unresolved and f"rate not resolved: {unresolved}"])
+    numbers += [f"{test['n_seeds']} seeds{left}", *means, *notes]
     return f"{test['says']}: {'; '.join(numbers)}."
