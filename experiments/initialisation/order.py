@@ -17,6 +17,7 @@ from actlab import activations
 from actlab.analysis import results
 from actlab.analysis.results import Result
 from actlab.cli import command
+from actlab.errors import UserError
 
 FOLDER = pathlib.Path(__file__).parent
 INIT = "model.init"
@@ -30,6 +31,8 @@ def main(argv: Sequence[str]) -> None:
     """Writes order.csv and prints what the rule asks for."""
     command.parse(__doc__, argv, n_words=0)
     runs = results.read([FOLDER / results.FILE])
+    if waiting := [run.run for run in runs if not run.done]:
+        raise UserError(f"{FOLDER / results.FILE} has {len(waiting)} runs without a result: train {waiting[0]} first.")
     rows, taus = [], {}
     for init, scale in SCALES.items():
         mine = [run for run in runs if dict(run.axes)[INIT] == init]
