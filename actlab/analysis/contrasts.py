@@ -13,13 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float64
 
 from actlab.analysis import best_rates
 from actlab.analysis.best_rates import Curves
 from actlab.analysis.effects import DECIMALS, Effect, Interval, Judgement, Swaps, judge
 from actlab.analysis.protocol import LOSS, SENSITIVITY, Arm, Contrast
 from actlab.analysis.results import Result
+from actlab.errors import UserError
 
 
 class Score(NamedTuple):
@@ -124,6 +125,21 @@ class Grid:
 
     def _read(self, score: Score) -> float:
         return score.loss if self.read_on == "validation" or score.test is None else score.test
+
+
+def losses_at_best(runs: Sequence[Result]) -> dict[str, Float64[np.ndarray, "n"]]:
+    """Test losses by seed of each activation, at the rate of its lowest mean validation loss.
+
+    Raises:
+        UserError: for a run that is not trained to its end, or without a test loss.
+    """
+    for run in runs:
+        if not run.done or (run.learned and run.test_loss is None):
+            raise UserError(f"{run.run} has no test loss: train it to its end.")
+    grid = Grid.of((run.activation, run.learning_rate, run.seed, score(run)) for run in runs)
+    rates = grid.rates(*grid.names)
+    seeds = grid.complete_seeds(rates, *grid.names)
+    return {name: best_rates.at_best(grid.curves(name, rates, seeds)) for name in grid.names}
 
 
 def lr_sensitivity(losses: Sequence[float | int] | np.ndarray | Array, initial_loss: float | int) -> float:

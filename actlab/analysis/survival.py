@@ -42,11 +42,11 @@ def revival_rate(dead_PU: Bool[np.ndarray, "P *units"]) -> Float[np.ndarray, "P"
 def kaplan_meier(runs: Sequence[Censuses]) -> Curve:
     """Survival of the units of some runs, all layers together, over training steps (Kaplan and Meier 1958).
 
-    S(t) = prod over steps s <= t of (1 - deaths at s / units at risk at s). A unit that is dead (D4) at one census and
-    alive at a later one has not died. A death is dated to the first census from which on the unit is dead at all of at
-    least two: a unit that is dead at the last census alone may come back, as units that flicker do, so that it is
-    censored there, as are those that are alive, and so is every unit of a run that ended early, at its own last census.
-    Near the end few censuses confirm a death, so that the curve counts units that would still have come back.
+    S(t) = prod over steps s <= t of (1 - deaths at s / units at risk at s). A unit dies at a census if it is dead (D4)
+    there and at every later one, of which there is at least one. So a unit that comes back has not died. A unit that
+    is dead at the last census alone might have come back: it is censored there, like the units that are alive. Each run
+    is censored at its own last census. Late deaths are confirmed by few censuses, so the curve counts some units that
+    would have come back.
 
     The interval is Greenwood's on the log-log scale, NaN where the share is 0 or 1; it takes units for independent,
     which the units of one run are not.

@@ -215,8 +215,9 @@ class NextTokenDocuments(RowSource):
         rows, inside = self._rows(tokens, numbers)
         documents = np.where(inside, numbers[:, None], NO_DOCUMENT).astype(np.int32)
         whole = bool(np.diff(tokens.starts[: n_documents + 1]).max() <= self.context)
-        known = tokens.nats is not None and self.cache.tokenizer.lossless and whole
-        floor = float(tokens.nats[:n_documents].sum() / inside.sum()) if known and tokens.nats is not None else None
+        floor = None
+        if tokens.nats is not None and self.cache.tokenizer.lossless and whole:
+            floor = float(tokens.nats[:n_documents].sum() / inside.sum())
         rows = _filled(rows, self.cache.tokenizer.end_of_text, multiple)
         documents = _filled(documents, NO_DOCUMENT, multiple)
         trivial = bigram_loss(self.cache, rows, documents) if split == "validation" else None

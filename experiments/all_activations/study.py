@@ -14,23 +14,7 @@ from actlab import activations
 from actlab.config import presets
 
 # So small that 1,330 runs are hours, and activations still come apart: 0.12M parameters over bytes, 1.0M tokens.
-SMALL = {
-    "model.n_layers": 2,
-    "model.d_model": 64,
-    "model.n_heads": 2,
-    "model.context": 64,
-    "data.tokenizer": "bytes",
-    "data.batch_size": 16,
-    "optimizer.warmup_steps": 50,
-    "train.n_steps": 1000,
-    "train.steps_per_call": 50,
-    "train.log_every": 50,
-    "train.eval_every": 500,
-    "train.checkpoint_every": 500,
-    "train.probe_every": 1000,
-    "train.census_every": 1000,
-    "devices.max_lanes": 5,  # a program per rate, so that what is done is always whole rates of everything
-}
+SMALL = {**presets.TINY, "model.n_layers": 2, "train.probe_every": 1000}
 
 QUESTIONS = tuple(f"{name}<gelu" for name in activations.names() if name != "gelu")
 

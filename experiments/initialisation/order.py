@@ -15,9 +15,8 @@ from scipy import special, stats
 
 from actlab import activations
 from actlab.analysis import results
-from actlab.analysis.results import Result
+from actlab.analysis.contrasts import losses_at_best
 from actlab.cli import command
-from actlab.errors import UserError
 
 FOLDER = pathlib.Path(__file__).parent
 INIT = "model.init"
@@ -31,12 +30,10 @@ def main(argv: Sequence[str]) -> None:
     """Writes order.csv and prints what the rule asks for."""
     command.parse(__doc__, argv, n_words=0)
     runs = results.read([FOLDER / results.FILE])
-    if waiting := [run.run for run in runs if not run.done]:
-        raise UserError(f"{FOLDER / results.FILE} has {len(waiting)} runs without a result: train {waiting[0]} first.")
     rows, taus = [], {}
     for init, scale in SCALES.items():
         mine = [run for run in runs if dict(run.axes)[INIT] == init]
-        losses = at_own_best_rates(mine)
+        losses = losses_at_best(mine)
         gains = {name: 1.0 if init == "gpt2" else activations.moments(name).forward_gain for name in losses}
         sizes = {name: gains[name] * nonlinear_size(name, scale) for name in losses}
         means = {name: float(np.mean(values)) for name, values in losses.items()}
@@ -64,18 +61,6 @@ def nonlinear_size(name: str, scale: float) -> float:
         return scale * float(value.std())
     slope = np.cov(z, value)[0, 1] / z.var(ddof=1)
     return float((value - slope * z).std())
-
-
-def at_own_best_rates(runs: Sequence[Result]) -> dict[str, np.ndarray]:
-    """Test losses [seeds] of each activation at the rate of its lowest mean validation loss."""
-    found = {}
-    for name in dict.fromkeys(run.activation for run in runs):
-        cells: dict[float, list[Result]] = {}
-        for run in sorted((run for run in runs if run.activation == name), key=lambda run: run.seed):
-            cells.setdefault(run.learning_rate, []).append(run)
-        best = min(cells.values(), key=lambda cell: np.mean([run.loss for run in cell]))
-        found[name] = np.array([run.test_loss if run.learned else run.loss for run in best], np.float64)
-    return found
 
 
 def tau(sizes: dict[str, float], losses: dict[str, np.ndarray]) -> tuple[float, float, np.ndarray]:

@@ -15,12 +15,12 @@ import numpy as np
 from scipy import stats
 
 from actlab.analysis import results
+from actlab.analysis.contrasts import losses_at_best
 from actlab.cli import command
 from actlab.errors import UserError
 
 FOLDER = pathlib.Path(__file__).parent
 WIDTHS, NEXT = (32, 64, 96, 160), 256
-RATE_WIDTH = 96  # whose best rates the larger sizes take
 N_RESAMPLES, CONFIDENCE = 9_999, 0.95
 
 Excess = Mapping[int, np.ndarray]  # width -> [seeds], nats/token
@@ -30,13 +30,13 @@ Excess = Mapping[int, np.ndarray]  # width -> [seeds], nats/token
 def main(argv: Sequence[str]) -> None:
     """Writes fit.csv and prints a line per activation."""
     command.parse(__doc__, argv, n_words=0)
-    tables = {width: results.read([FOLDER / str(width) / results.FILE]) for width in (*WIDTHS, NEXT) if there(width)}
-    if missing := [width for width in WIDTHS if width not in tables]:
-        raise UserError(f"{FOLDER / str(missing[0])} has no {results.FILE}: train width {missing[0]} first.")
+    paths = {width: FOLDER / str(width) / results.FILE for width in (*WIDTHS, NEXT)}
+    tables = {width: results.read([path]) for width, path in paths.items() if width != NEXT or path.is_file()}
     sizes = {width: 12 * 4 * width**2 for width in tables}
     rows = []
-    for name in dict.fromkeys(run.activation for run in tables[WIDTHS[0]]):
-        found = {width: at_best_rate([run for run in runs if run.activation == name]) for width, runs in tables.items()}
+    excess = {width: excess_of(runs) for width, runs in tables.items()}
+    for name in excess[WIDTHS[0]]:
+        found = {width: of_width[name] for width, of_width in excess.items()}
         rows.append({"activation": name} | fit({width: found[width] for width in WIDTHS}, sizes))
         if NEXT in found:
             mean = float(found[NEXT].mean())
@@ -48,20 +48,11 @@ def main(argv: Sequence[str]) -> None:
         writer.writerows(rows)
 
 
-def there(width: int) -> bool:
-    """Whether a width has rows."""
-    return (FOLDER / str(width) / results.FILE).is_file()
-
-
-def at_best_rate(runs: Sequence[results.Result]) -> np.ndarray:
-    """Excess of the test loss by seed, at the rate of the lowest mean validation loss."""
-    cells: dict[float, list[results.Result]] = {}
-    for run in sorted(runs, key=lambda run: run.seed):
-        cells.setdefault(run.learning_rate, []).append(run)
-    best = min(cells.values(), key=lambda cell: np.mean([run.loss for run in cell]))
-    if any(run.test_loss is None or run.test_floor is None for run in best):
-        raise UserError(f"{best[0].run} has no test loss or floor: train on the story grammar with packing=padded.")
-    return np.array([run.test_loss - run.test_floor for run in best], np.float64)
+def excess_of(runs: Sequence[results.Result]) -> dict[str, np.ndarray]:
+    """Test loss less the entropy of the test stories [seeds] of each activation, at its best rate."""
+    if runs[0].test_floor is None:
+        raise UserError(f"{runs[0].run} has no floor of its test loss: train on the story grammar with packing=padded.")
+    return {name: losses - runs[0].test_floor for name, losses in losses_at_best(runs).items()}
 
 
 def fit(excess: Excess, sizes: Mapping[int, int]) -> dict[str, float]:

@@ -43,8 +43,7 @@ def get_config(preset: str = "64") -> config_dict.ConfigDict:
             "model.d_model": width,
             "model.n_heads": width // 32,
             "model.context": 240,  # the longest story has 222 tokens
-            "model.init": "fan_in",
-            "model.parametrization": "mup",
+            **presets.FAN_IN,
             "data.name": "story_grammar",
             "data.n_stories": 200_000,  # so that no story is read twice
             "data.packing": "padded",

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actlab.analysis.best_rates import signs
-from actlab.analysis.contrasts import Grid, Score, judge_pairs, lr_sensitivity, measure
+from actlab.analysis.contrasts import Grid, Score, judge_pairs, losses_at_best, lr_sensitivity, measure
 from actlab.analysis.effects import Verdict
 from actlab.analysis.protocol import Arm, Contrast, gap_grows, lower, parse_question
 from actlab.errors import UserError
@@ -67,6 +67,25 @@ def test_rates_are_chosen_on_validation_and_differences_read_on_test():
     # Where one run lacks it, no difference compares a test loss with a validation loss.
     lacking = measure(PAIR, of(tests | {"relu": {1e-3: None, 1e-2: 2.1}}))
     assert lacking.read_on == "validation" and lacking.effect.differences == pytest.approx((-0.2,) * 3)
+
+
+def test_rows_give_the_test_losses_at_the_rate_that_validation_chooses(tables):
+    def table(**changes):
+        # Validation prefers 1e-2 for GELU and 1e-3 for ReLU, test the other way round.
+        losses = {("gelu", 1e-3): (2.0, 0.5), ("gelu", 1e-2): (1.0, 1.5), ("relu", 1e-3): (1.0, 1.7)}
+        losses[("relu", 1e-2)] = (2.0, 0.6)
+        written = [
+            tables.row(name, rate, seed, validation, test_loss=test + seed / 10)
+            for (name, rate), (validation, test) in losses.items()
+            for seed in (1, 2)
+        ]
+        return tables.read([*written[:-1], written[-1] | changes])
+
+    found = losses_at_best(table())
+    assert {name: losses.tolist() for name, losses in found.items()} == {"gelu": [1.6, 1.7], "relu": [1.8, 1.9]}
+    for changes in ({"test_loss": ""}, {"status": "stopped"}):
+        with pytest.raises(UserError, match="relu-lr0.01-seed2 has no test loss"):
+            losses_at_best(table(**changes))
 
 
 def test_a_best_rate_that_is_not_resolved_is_told_with_its_arm():

@@ -72,7 +72,7 @@ class Job:
     def results(self) -> dict[str, Row] | None:
         """Its rows of results.csv by run; None until all its runs have finished or diverged."""
         if self.root.is_dir():
-            os.listdir(self.root)  # makes NFS ask the server again for files that it has not seen before
+            os.listdir(self.root)  # On NFS, files written by another machine may not show up until a folder is listed.
         rows = {row["run"]: row for row in self.workdir.results()}
         done = all(name in rows and rows[name]["status"] != "stopped" for name in self.names)
         return rows if done else None
