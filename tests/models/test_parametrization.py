@@ -67,6 +67,21 @@ def test_under_mup_neither_sizes_nor_changes_grow_with_the_width(tiny, init):
     assert is_flat(growth(tiny, (64, 512), parametrization="mup", init=init))
 
 
+@pytest.mark.parametrize("init", ["fan_in", "gpt2"])
+def test_under_mup_drawn_matrices_shrink_with_the_root_of_the_width(tiny, init):
+    """Yang et al. 2022, table 8: variance 1 / fan_in for hidden matrices, constant for embeddings."""
+
+    def deviations(width):
+        config = of_width(tiny, width, parametrization="mup", init=init)
+        params = jax.tree_util.tree_leaves_with_path(models.build(config.model).init(jax.random.key(0)))
+        return {jax.tree_util.keystr(path): float(array.std()) for path, array in params if array.ndim > 1}
+
+    narrow, wide = deviations(64), deviations(256)
+    for name, deviation in narrow.items():
+        hidden = "embedding" not in name and "logits" not in name
+        assert wide[name] / deviation == pytest.approx(0.5 if hidden else 1, rel=0.1), name
+
+
 def test_in_the_standard_parametrization_changes_grow(tiny):
     of_changes = growth(tiny, (64, 512), parametrization="standard")[1]
     assert of_changes[0] > 0.3 and of_changes[3] > 0.3, "inputs of the hidden units, logits"
