@@ -1,9 +1,11 @@
 """The exception for errors that the user can fix."""
 
 import difflib
+import heapq
 from collections.abc import Iterable
 
-_MOST = 50  # names in a list; a sweep may have a thousand runs
+_FEW = 8  # names that are listed whole
+_NEAR = 0.65
 
 
 class UserError(ValueError):
@@ -14,12 +16,27 @@ class UserError(ValueError):
 
 
 def suggestion(name: str, valid: Iterable[str]) -> str:
-    """The clause that offers the nearest valid name, else lists them, the first of very many."""
-    valid = sorted(valid)
-    near = difflib.get_close_matches(name.lower(), valid, n=3, cutoff=0.5)
+    """The clause that offers the nearest valid name; where none is near, all of a few names, of many the nearest three.
+
+    Of a path such as optimizer.learning_rate, the last name or its initials are enough.
+    """
+    name, valid = name.lower(), sorted(valid)
+    likeness = {word: _likeness(name, word) for word in valid}
+    nearest = heapq.nlargest(3, valid, key=likeness.__getitem__)
+    near = [word for word in nearest if likeness[word] >= _NEAR]
     # Two letters that changed places are likelier than one too many: gleu is gelu, not glu.
-    near.sort(key=lambda word: sorted(word) != sorted(name.lower()))
+    near.sort(key=lambda word: sorted(word) != sorted(name))
     if near:
         return f"did you mean {near[0]!r}?"
-    more = f" and {len(valid) - _MOST:,} more" if len(valid) > _MOST else ""
-    return f"valid: {', '.join(valid[:_MOST])}{more}."
+    if len(valid) <= _FEW:
+        return f"valid: {', '.join(valid)}."
+    first, second, third = map(repr, nearest)
+    return f"the nearest of {len(valid):,} names are {first}, {second} and {third}."
+
+
+def _likeness(name: str, word: str) -> float:
+    last = word.rpartition(".")[2]
+    typed = name.rpartition(".")[2]
+    if len(typed) > 1 and typed == "".join(part[:1] for part in last.split("_")):
+        return 1.0
+    return max(difflib.SequenceMatcher(None, name, one).ratio() for one in (word, last))

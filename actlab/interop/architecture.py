@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from actlab import activations
 from actlab.config import ModelConfig
-from actlab.errors import UserError
+from actlab.errors import UserError, suggestion
 
 CONFIG = "config.json"
 
@@ -68,7 +68,8 @@ class Fields:
 
     def refuse(self, name: str, why: str) -> NoReturn:
         """Raises UserError about a field."""
-        raise UserError(f"{self.place}: {name}={self._values.get(name)!r} cannot be used: {why}.")
+        end = "" if why.endswith((".", "?")) else "."
+        raise UserError(f"{self.place}: {name}={self._values.get(name)!r} cannot be used: {why}{end}")
 
 
 def read_fields(directory: pathlib.Path) -> Fields:
@@ -125,7 +126,7 @@ def plain_activation(fields: Fields, name: str, default: str) -> str:
     """Our name of the activation in a field; raises UserError if the catalogue lacks it."""
     theirs = fields.text(name, default)
     if theirs not in OURS:
-        fields.refuse(name, f"unknown activation; known are {', '.join(OURS)}")
+        fields.refuse(name, f"unknown activation, {suggestion(theirs, OURS)}")
     return OURS[theirs]
 
 

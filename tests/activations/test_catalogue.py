@@ -74,7 +74,7 @@ def test_parameters_ride_in_the_name():
         ("geglo", "did you mean 'geglu'"),
         ("GELU", "did you mean 'gelu'"),
         ("gleu", "did you mean 'gelu'"),
-        ("Dense", "valid: bilinear"),
+        ("Dense", "'selu'"),
         ("", "malformed"),
         ("gelu_scale(s=0.3", "malformed"),
         ("gelu_scale(s=0.3)x", "malformed"),
