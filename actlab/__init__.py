@@ -1,6 +1,7 @@
 """actlab: which activation should a Transformer use, at which learning rate, and how sure can we be?
 
-The rooms of the Python API are imported when they are first used: `actlab.activations.get("gelu").fn(x)`.
+The rooms of the Python API are imported when they are first used: `actlab.activations.get("gelu").fn(x)`. Type checkers
+read their names from __init__.pyi.
 """
 
 import importlib
