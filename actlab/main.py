@@ -6,6 +6,7 @@
   python -m actlab.main --config=runs/mine/config.json --workdir=runs/mine_again    (the same runs once more)
   python -m actlab.main --config=runs/mine/config.json --run=relu-lr0.001-seed2     (one run of a sweep, by itself)
   python -m actlab.main --config=runs/mine/config.json:mine.py   (with an activation that mine.py registers)
+  python -m actlab.main --config=my_study.py --workdir=runs/study --extend   (more seeds than it was begun with)
   python -m actlab.main --config=configs/tinystories_gelu.py --profile=trace
 
 Without --workdir the folder is runs/CONFIG-FINGERPRINT. The same command again resumes where the last one stopped, or
@@ -32,6 +33,9 @@ def main(argv: Sequence[str]) -> int:
     flags.DEFINE_string("workdir", None, "Folder of a run or a sweep.", flag_values=given)
     flags.DEFINE_string("run", None, "Name of one run of a sweep.", flag_values=given)
     flags.DEFINE_bool("dry_run", False, "Prints the plan and trains nothing.", flag_values=given)
+    flags.DEFINE_bool(
+        "extend", False, "Adds the runs that the sweep has now to a workdir begun with fewer values.", flag_values=given
+    )
     flags.DEFINE_string(
         "profile", None, "Folder for a trace of a few updates; prints the slowest operations.", flag_values=given
     )
@@ -52,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
     workdir = pathlib.Path(given.workdir) if given.workdir else None
     profile = pathlib.Path(given.profile) if given.profile else None
     line = [*command.PYTHON, "actlab.main", *argv]
-    return session.run(config, request.label, workdir, line, given.dry_run, profile)
+    return session.run(config, request.label, workdir, line, given.dry_run, profile, given.extend)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ def main(argv: Sequence[str]) -> None:
     from actlab.analysis import comparison, protocol, verdicts
     from actlab.analysis import results as results_lib
     from actlab.analysis import study as studies
+    from actlab.workdir import manifest, records
 
     console = command.console()
     folder = paths[0] if paths[0].is_dir() else paths[0].parent
@@ -74,6 +75,12 @@ def main(argv: Sequence[str]) -> None:
         verdicts.write(out, compared, decisions, agreements)
     for one in compared:
         console.print(comparison.show(one))
+    for path in paths:
+        for one in manifest.extensions(records.Workdir(path, writes=False)):
+            console.print(
+                f"warning     {path}: {one['added']} runs were added to {one['runs']} by --extend; if their verdicts "
+                "were read before, these p values and intervals are not valid at 5%, because they allow one look only."
+            )
     for one in agreements:
         place = f"with {one['with']}, at this scale ({one['scale']})"
         console.print(f"order       tau {one['tau']:+.2f} (p {one['p']:.2g}) {place}")

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from actlab.config.convert import flat, replace
+from actlab.config.convert import first_difference, flat, replace
 from actlab.config.rules import axis_fields, axis_rows
 from actlab.config.schema import Config, get, paths
 from actlab.errors import UserError, suggestion
@@ -66,9 +66,21 @@ def programs(runs: Sequence[Run]) -> list[list[Run]]:
     """Runs that share every static field, together, in the order of their first."""
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
-        static = (value for path, value in flat(run.config).items() if path not in paths("traced"))
-        groups.setdefault(tuple(static), []).append(run)
+        groups.setdefault(static(run.config), []).append(run)
     return list(groups.values())
+
+
+def static(config: Config) -> tuple[Any, ...]:
+    """The values of all fields that the runs of a program share."""
+    return tuple(value for path, value in flat(config).items() if path not in paths("traced"))
+
+
+def extends(ours: Config, theirs: Config) -> bool:
+    """Whether ours has all runs of theirs and more of the same design: values were added to the axes of its sweep."""
+    if first_difference(replace(ours, sweep=()), replace(theirs, sweep=())) is not None:
+        return False
+    more, known = ({(run.name, *run.axes.items()) for run in expand(one)} for one in (ours, theirs))
+    return known < more
 
 
 def narrow(config: Config, program: Sequence[Run]) -> Config:

@@ -10,7 +10,7 @@ import math
 import pathlib
 import shutil
 import signal
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -55,11 +55,13 @@ def run(
     command: Sequence[str],
     dry_run: bool = False,
     profile: pathlib.Path | None = None,
+    extend: bool = False,
 ) -> int:
     """Trains the runs of a config, resumes them, or says that they are done; returns the exit code.
 
     `label` names the default workdir, runs/LABEL-FINGERPRINT. A dry run prints the plan and writes nothing but prepared
-    data. With `profile`, a folder, a few updates of the first program are traced into it instead.
+    data. With `profile`, a folder, a few updates of the first program are traced into it instead. With `extend` the
+    workdir may have been begun with fewer runs of the same design, and is given the others.
 
     Raises:
         UserError: for whatever the user can fix.
@@ -70,11 +72,11 @@ def run(
         profiling.run(console, first.part(first.names[: config.devices.max_lanes]), profile)
         return 0
     # A given workdir is checked before any work is spent on the data; the default's name depends on the data.
-    if workdir and not needs_training(console, Workdir(workdir), config):
+    if workdir and not needs_training(console, Workdir(workdir), config, extend=extend):
         return 0
     config, runs, tokens, specs = prepared = prepare(console, config)
     records = Workdir(workdir or default_workdir(label, config), writes=jax.process_index() == 0)
-    if not needs_training(console, records, config):
+    if not needs_training(console, records, config, extend=extend):
         return 0
     if not dry_run and jax.process_index() == 0:
         callbacks.require_login(config)
@@ -86,11 +88,12 @@ def run(
         plan.show(console, plans)
     if dry_run:
         return 0
-    records.open(config)
+    records.open(config, extend)
     try:
         with contextlib.closing(records):
             lanes = [plan.lanes for plan in plans] or [(1,)]
-            manifest.begin(records, _description(tokens), command, _deal(specs, lanes), computed)
+            known = set(itertools.chain.from_iterable(manifest.parts(records).values()))
+            manifest.begin(records, description(tokens), command, _deal(specs, lanes, known), computed)
             # All processes read from it which parts there are, and one writes it.
             devices.wait_for_processes("the manifest is written")
             return Session(prepared, records, console).run()
@@ -142,13 +145,15 @@ def default_workdir(label: str, config: Config) -> pathlib.Path:
     return pathlib.Path("runs") / f"{label}-{config_lib.fingerprint(config)[:8]}"
 
 
-def needs_training(console: Console, records: Workdir, config: Config, launched: bool = False) -> bool:
+def needs_training(
+    console: Console, records: Workdir, config: Config, launched: bool = False, extend: bool = False
+) -> bool:
     """Whether runs are left to train; prints the results if none is. `launched` is whether jobs train them.
 
     Raises:
         UserError: if the workdir cannot be used: another config's, not writable, or begun by the other command.
     """
-    records.check(config)
+    records.check(config, extend)
     rows = records.results()
     if len(rows) == len(sweep.expand(config)) and all(row["status"] != "stopped" for row in rows):
         announce.results(console, rows, records.path, "was done before; nothing to do")
@@ -174,14 +179,17 @@ def _resolved(config: Config, tokens: TokenCache) -> Config:
     return config
 
 
-def _deal(specs: Sequence[ProgramSpec], lanes: Sequence[Sequence[int]]) -> dict[str, list[str]]:
-    """The runs of each part: the first of every program, then the second, so that a sweep cut short is balanced."""
+def _deal(specs: Sequence[ProgramSpec], lanes: Sequence[Sequence[int]], known: Collection[str]) -> list[list[str]]:
+    """The runs of each part: the first of every program, then the second, so that a sweep cut short is balanced.
+
+    Runs that are `known` have parts already.
+    """
     parts = []
     for spec, sizes in zip(specs, lanes, strict=True):
-        names = iter(spec.names)
+        names = iter([name for name in spec.names if name not in known])
         parts.append([list(itertools.islice(names, size)) for size in sizes])
     rounds = itertools.chain.from_iterable(itertools.zip_longest(*parts))
-    return {str(number): runs for number, runs in enumerate(runs for runs in rounds if runs)}
+    return [runs for runs in rounds if runs]
 
 
 class Session:
@@ -311,7 +319,7 @@ class Session:
         devices.wait_for_processes(f"{part} is divided")
 
 
-def _description(tokens: TokenCache) -> Row:
+def description(tokens: TokenCache) -> Row:
     """The data, for manifest.json."""
     meta = tokens.meta
     return {

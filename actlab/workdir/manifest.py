@@ -34,21 +34,28 @@ def begin(
     workdir: Workdir,
     data: Mapping[str, Any],
     command: Sequence[str],
-    parts: Mapping[str, Sequence[str]],
+    parts: Sequence[Sequence[str]],
     activations: Mapping[str, Any],
 ) -> None:
     """Records that a session begins.
 
     The first session also records the `data`, the names of the runs of each program (`parts`) and what the
-    `activations` compute.
+    `activations` compute. Later `parts` are those of runs that were added, which `extensions` records: a p value that
+    was read before is not one of the runs with them.
     """
     manifest = workdir.manifest() or {"data": data, "sessions": []}
-    # Kept from the first session: free memory may differ now, but the checkpoints are those of the old parts.
-    manifest.setdefault("parts", parts)
-    manifest.setdefault("activations", activations)
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    # Those of earlier sessions are kept: free memory may differ now, but the checkpoints are those of the old parts.
+    known = manifest.setdefault("parts", {})
+    if known and parts:
+        before, added = (sum(map(len, some)) for some in (known.values(), parts))
+        manifest.setdefault("extensions", []).append({"started": started, "runs": before, "added": added})
+    first = 1 + max((int(name.rstrip("ab")) for name in known), default=-1)
+    known |= {str(number): list(runs) for number, runs in enumerate(parts, first)}
+    manifest["activations"] = {**activations, **manifest.get("activations", {})}
     manifest["sessions"].append(
         {
-            "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "started": started,
             "command": list(command),
             "commit": _commit(),
             "device": {"kind": jax.devices()[0].device_kind, "count": jax.device_count(), "host": platform.machine()},
@@ -68,6 +75,11 @@ def note(workdir: Workdir, part: str, step: int, notes: Sequence[str]) -> None:
     session["restored"].append({"part": part, "step": step})
     session["notes"] += notes
     workdir.write_manifest(manifest)
+
+
+def extensions(workdir: Workdir) -> list[dict[str, Any]]:
+    """When runs were added to those that the workdir was begun with, how many there were and how many came."""
+    return workdir.manifest().get("extensions", [])
 
 
 def parts(workdir: Workdir) -> dict[str, list[str]]:

@@ -17,7 +17,7 @@ from typing import Any
 import filelock
 
 from actlab import config as config_lib
-from actlab.config import Config
+from actlab.config import Config, sweep
 from actlab.errors import UserError
 from actlab.files import write_atomically
 
@@ -39,25 +39,27 @@ class Workdir:
         self._metrics = RowFile(path / "metrics.jsonl", writes)
         self._traces = RowFile(path / "traces.jsonl", writes)
 
-    def check(self, config: Config) -> None:
+    def check(self, config: Config, extend: bool = False) -> None:
         """Checks that a run could use the folder, before any work is spent on its data; writes nothing.
+
+        With `extend` the config may have more runs than the one that began it, of the same design.
 
         Raises:
             UserError: if it cannot be written or belongs to another config.
         """
-        self._refuse_other_config(config)
+        self._refuse_other_config(config, extend)
         # The folder itself may not exist yet: then the nearest one above it must be writable.
         place = next(place for place in (self.path, *self.path.absolute().parents) if place.exists())
         if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
             raise UserError(f"--workdir={self.path} cannot be written (because of {place}): choose another folder.")
 
-    def open(self, config: Config) -> None:
-        """Locks the folder for a run, and creates it if it does not exist.
+    def open(self, config: Config, extend: bool = False) -> None:
+        """Locks the folder for a run, and creates it if it does not exist. The config of an extension replaces its own.
 
         Raises:
             UserError: as check, or if the folder is in use by another process.
         """
-        self.check(config)
+        self.check(config, extend)
         if not self._writes:
             return
         try:
@@ -72,8 +74,9 @@ class Workdir:
             raise UserError(
                 f"--workdir={self.path} cannot be written ({error.strerror}): choose another folder."
             ) from error
-        if not (self.path / "config.json").exists():
-            write_atomically(self.path / "config.json", config_lib.to_json(config))
+        known = self.path / "config.json"
+        if not known.exists() or sweep.extends(config, config_lib.load(known)):
+            write_atomically(known, config_lib.to_json(config))
 
     def close(self) -> None:
         """Closes the files and releases the lock, even if rows cannot be flushed because the disk is full."""
@@ -92,12 +95,20 @@ class Workdir:
         except filelock.Timeout:
             return True
 
-    def _refuse_other_config(self, config: Config) -> None:
+    def _refuse_other_config(self, config: Config, extend: bool) -> None:
         known = self.path / "config.json"
         if not known.is_file():
             return
         theirs = config_lib.load(known)
         path = config_lib.first_difference(config, theirs)
+        if path == "sweep" and sweep.extends(config, theirs):
+            if extend:
+                return
+            ours, other = len(sweep.expand(config)), len(sweep.expand(theirs))
+            raise UserError(
+                f"--workdir={self.path} has {other} of the {ours} runs of config.sweep: add --extend to train the "
+                "others in it too, or choose another workdir."
+            )
         if path:
             ours, other = config_lib.flat(config)[path], config_lib.flat(theirs)[path]
             raise UserError(

@@ -57,6 +57,24 @@ def test_a_sweep_leaves_a_row_per_run_in_the_order_of_its_axes(small_sweep, fini
     assert losses == pytest.approx(tested, rel=1e-5)
 
 
+def test_a_workdir_takes_more_seeds_and_rates_of_its_design(small_sweep, finished, tmp_path):
+    axes = {**dict(small_sweep.sweep), "optimizer.learning_rate": (1e-3,), "seed": (2,)}
+    assert run(replace(small_sweep, sweep=axes), tmp_path / "w") == 0
+    with pytest.raises(UserError, match="has 2 of the 8 runs .* --extend"):
+        run(small_sweep, tmp_path / "w")
+    assert run(small_sweep, tmp_path / "w", extend=True) == 0
+    ours, theirs = results(tmp_path / "w"), results(finished)
+    assert list(ours) == list(theirs)
+    for column in ("final_loss", "test_loss", "status", "grad_norm_p99"):
+        assert [row[column] for row in ours.values()] == [row[column] for row in theirs.values()]
+    noted = Workdir(tmp_path / "w").manifest()
+    assert [(one["runs"], one["added"]) for one in noted["extensions"]] == [(2, 6)]
+    assert sorted(itertools.chain.from_iterable(noted["parts"].values())) == sorted(theirs)
+    assert run(small_sweep, tmp_path / "w") == 0, "it is this config's workdir now"
+    with pytest.raises(UserError, match="belongs to another config"):
+        run(replace(small_sweep, sweep={**axes, "seed": (1, 3)}), tmp_path / "w", extend=True)
+
+
 def test_the_tail_of_gradient_norms_is_that_of_every_step(finished):
     row, metric_rows = results(finished)["tanh-lr0.01-seed2"], metrics(finished)
     _, grad_norm = traces.read_steps(Workdir(finished).traces(), "tanh-lr0.01-seed2")
