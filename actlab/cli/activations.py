@@ -6,7 +6,7 @@
   python -m actlab activations --html=activations.html
 
 The first prints a table of properties; --plot writes figures of f, f' and f'', one for each family, into a folder as
-SVG and PNG; --html writes a page to explore all activations, which needs no network.
+SVG, PNG and PDF; --html writes a page to explore all activations, which needs no network.
 """
 
 from collections.abc import Sequence

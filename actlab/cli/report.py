@@ -4,7 +4,7 @@
   python -m actlab report runs/NAME runs/OTHER --question='gelu<relu' --out=report.html --figures=figures
 
 A folder is the workdir of a run or a sweep, in training or not, or the folder of a study with a results.csv. With
---figures, the figures of the page are also written as SVG and PNG, for papers.
+--figures, the figures of the page are also written as SVG, PNG and PDF, for papers.
 """
 
 import pathlib
@@ -22,7 +22,7 @@ def main(argv: Sequence[str]) -> None:
     given = flags.FlagValues()
     command.define_activations(given)
     flags.DEFINE_string("out", "report.html", "File to write.", flag_values=given)
-    flags.DEFINE_string("figures", None, "Folder for the figures as SVG and PNG.", flag_values=given)
+    flags.DEFINE_string("figures", None, "Folder for the figures as SVG, PNG and PDF.", flag_values=given)
     flags.DEFINE_multi_string(
         "question",
         [],

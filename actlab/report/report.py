@@ -50,7 +50,7 @@ def sections(study: Study, questions: Sequence[str] = (), n_samples: int = 4) ->
 
 
 def draw(study: Study, shown: Sequence[Section], folder: pathlib.Path) -> list[pathlib.Path]:
-    """Writes the figures of the page as SVG and PNG, one file for each condition; returns the paths."""
+    """Writes the figures of the page as SVG, PNG and PDF, one file for each condition; returns the paths."""
     paths, known = [], list(study.conditions)
     for figure in figures(shown):
         conditions = _conditions(study, figure)

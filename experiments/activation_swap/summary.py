@@ -239,7 +239,7 @@ def words(verdict: Row) -> str:
 
 
 def write_page(folder: pathlib.Path, jumped: Rows, by_epoch: Rows, verdicts: Rows) -> None:
-    """Writes the figures as SVG and PNG, and with the tables as one HTML page, report.html."""
+    """Writes the figures as SVG, PNG and PDF, and with the tables as one HTML page, report.html."""
     figures = _jumps_figure(jumped), _epochs_figure(by_epoch)
     for figure in figures:
         export(figure, folder)

@@ -157,7 +157,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def draw(folder: pathlib.Path, rows: Rows) -> None:
-    """Writes the gaps with their intervals, a panel for each rate, as SVG and PNG."""
+    """Writes the gaps with their intervals, a panel for each rate, as SVG, PNG and PDF."""
     shown = [
         (f"learning rate {row['learning_rate']:g}", LABELS[row["arm"]], *(float(row[key]) for key in GAP))
         for row in rows

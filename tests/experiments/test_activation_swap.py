@@ -151,7 +151,7 @@ def test_tables_verdicts_and_figures_are_written_and_made_again_from_the_table_o
     said = capsys.readouterr().out
     assert "right after the swap, step 300: loss of (gelu) < (gelu, relu in 4) supported at this scale" in said
     names = {"evaluations.csv", "jumps.csv", "epochs.csv", "verdicts.json", "report.html"}
-    names |= {f"{figure}.{form}" for figure in ("jumps", "epochs") for form in ("png", "svg")}
+    names |= {f"{figure}.{form}" for figure in ("jumps", "epochs") for form in ("png", "svg", "pdf")}
     written = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert written.keys() == names
     assert b"swapped blocks" in written["jumps.svg"] and b"relu, mean folded" in written["jumps.svg"]
@@ -159,7 +159,9 @@ def test_tables_verdicts_and_figures_are_written_and_made_again_from_the_table_o
     for name in names - {"evaluations.csv"}:
         (folder / name).unlink()
     SUMMARY.main([str(folder), str(folder)])
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == written
+    again = {path.name: path.read_bytes() for path in folder.iterdir()}
+    # A PDF names its fonts anew each time.
+    assert again.keys() == names and all(again[name] == written[name] for name in names if not name.endswith(".pdf"))
 
 
 def test_what_is_not_trained_is_named(trained, tmp_path):

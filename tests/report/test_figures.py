@@ -12,6 +12,7 @@ KINDS = (
     "activation_moments cost curvature gradient_norms layers_dead_fraction layers_feed_forward_grad_norm "
     "layers_negative_fraction loss_by_learning_rate ranking survival_of_units training_curves validation_curves"
 ).split()
+FORMS = ("svg", "png", "pdf")
 CHANNEL = {"field": "activation", "legend": None}
 RATES = {"model.activation": ("relu", "gelu"), "optimizer.learning_rate": (3e-3, 1e-2, 1e-3), "seed": (1, 2)}
 
@@ -27,10 +28,10 @@ def rates(study):
     return found
 
 
-def test_each_figure_is_written_in_both_forms(six, tmp_path):
+def test_each_figure_is_written_in_every_form(six, tmp_path):
     study = read([six])
     paths = report.draw(study, report.sections(study, n_samples=0), tmp_path)
-    assert sorted(path.name for path in paths) == sorted(f"{kind}.{form}" for kind in KINDS for form in ("png", "svg"))
+    assert sorted(path.name for path in paths) == sorted(f"{kind}.{form}" for kind in KINDS for form in FORMS)
     by_rate = tmp_path / "loss_by_learning_rate.svg"
     svg = by_rate.read_text()
     assert all(charts.style(name).colour in svg for name in study.activations)
@@ -38,6 +39,9 @@ def test_each_figure_is_written_in_both_forms(six, tmp_path):
     assert {"learning rate", "relu", "gelu", "0.001"} <= texts(by_rate)
     assert "learning rate 0.001" in texts(tmp_path / "validation_curves.svg")
     assert (tmp_path / "ranking.png").read_bytes().startswith(b"\x89PNG")
+    pdf = (tmp_path / "ranking.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF-") and pdf.rstrip().endswith(b"%%EOF")
+    assert b"/FontFile" in pdf and b"/Subtype /Image" not in pdf  # text as text, curves as curves
 
 
 def test_a_condition_has_files_of_its_own_and_the_same_bytes_twice(workdirs, tmp_path):
@@ -76,7 +80,7 @@ def test_what_only_the_page_uses_is_left_out(tmp_path):
     rows = Rows(("x", "activation"), [(x, "gelu") for x in range(12)])
     one = Figure("f", spec, {"d": rows}, "alt")
     paths = export(one, tmp_path, "g", "a title", top=3)
-    assert [path.name for path in paths] == ["g.svg", "g.png"]
+    assert [path.name for path in paths] == ["g.svg", "g.png", "g.pdf"]
     found = texts(paths[0])
     assert {"a title", "gelu", "0", "2"} <= found and "3" not in found
     assert "top" not in str(one.spec["layer"][0]) and one.spec["width"] == "container"  # the page's spec is untouched
@@ -107,9 +111,9 @@ def test_every_activation_has_a_family_and_curves_in_its_figure(tmp_path):
     members = [name for family in explorer.FAMILIES.values() for name in family]
     assert len(set(members)) == len(members) and set(members) <= set(activations.names())
     paths = explorer.plot(("gelu", "celu", "polynorm", "selu"), tmp_path)
-    assert [path.name for path in paths[::2]] == ["gelu_like.svg", "exponential_units.svg", "others.svg"]
-    assert {"celu", "selu"} <= texts(paths[2]) and "gelu" not in texts(paths[2])
-    assert charts.style("celu").colour in paths[2].read_text()
+    assert [path.name for path in paths[:: len(FORMS)]] == ["gelu_like.svg", "exponential_units.svg", "others.svg"]
+    assert {"celu", "selu"} <= texts(paths[len(FORMS)]) and "gelu" not in texts(paths[len(FORMS)])
+    assert charts.style("celu").colour in paths[len(FORMS)].read_text()
 
 
 def test_styles_are_distinct_and_every_name_has_one():

@@ -73,7 +73,7 @@ def page(known: Sequence[Facts]) -> str:
 
 
 def plot(names: Sequence[str], folder: pathlib.Path) -> list[pathlib.Path]:
-    """Writes the curves of each family, the first figure of the page, as SVG and PNG; returns the paths."""
+    """Writes the curves of each family, the first figure of the page, as SVG, PNG and PDF; returns the paths."""
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(_family(name), []).append(name)

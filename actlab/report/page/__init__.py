@@ -1,7 +1,7 @@
 """Self-contained HTML pages: text, sortable tables, Vega-Lite figures with controls. They need no network.
 
 A page consists of sections, a section of blocks. In render.py, `render` returns the text of the HTML file, the same
-bytes for the same blocks, and `export` writes a figure as SVG and PNG:
+bytes for the same blocks, and `export` writes a figure as SVG, PNG and PDF:
 
     controls = Controls((Choice("scale", "scale", ("0.5", "1"), "1"), Toggles("shown", "runs", ("relu", "gelu"))))
     data = {"losses": Rows(("step", "loss", "run"), [(0, 7.0, "relu"), (100, 1.2, "relu")])}

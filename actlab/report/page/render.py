@@ -1,4 +1,4 @@
-"""A page as one HTML file, and its figures as SVG and PNG for print: one theme, the same Vega libraries, short rows."""
+"""A page as one HTML file, its figures as SVG, PNG and PDF for print: one theme, the same libraries, short rows."""
 
 import base64
 import copy
@@ -169,7 +169,7 @@ def _hash(script: str) -> str:
 
 
 def export(figure: Figure, folder: pathlib.Path, name: str = "", title: str = "", **params: Any) -> list[pathlib.Path]:
-    """Writes a figure into a folder as NAME.svg and NAME.png; the same rows give the same bytes of SVG.
+    """Writes a figure into a folder as NAME.svg, .png and .pdf; the same rows give the same bytes of SVG.
 
     Args:
         figure: a figure of a page.
@@ -179,9 +179,10 @@ def export(figure: Figure, folder: pathlib.Path, name: str = "", title: str = ""
         params: values of the figure's params that differ from those with which the page opens.
     """
     svg = to_svg(figure, title, **params)
-    paths = [folder / f"{name or figure.name}.{form}" for form in ("svg", "png")]
+    paths = [folder / f"{name or figure.name}.{form}" for form in ("svg", "png", "pdf")]
     paths[0].write_text(svg)
     paths[1].write_bytes(vl_convert.svg_to_png(svg, scale=_PNG_SCALE))
+    paths[2].write_bytes(vl_convert.svg_to_pdf(svg))
     return paths
 
 
