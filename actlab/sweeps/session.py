@@ -10,8 +10,8 @@ import math
 import pathlib
 import shutil
 import signal
-from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 from rich.console import Console
@@ -192,13 +192,29 @@ def _deal(specs: Sequence[ProgramSpec], lanes: Sequence[Sequence[int]], known: C
     return [runs for runs in rounds if runs]
 
 
-class Session:
-    """Trains the parts of a workdir one after the other; `run` is called once.
+@runtime_checkable
+class Displayed(Protocol):
+    """What shows the training of programs: Display, or a quieter one."""
 
-    A part is a program, or the share of its lanes that fits into memory.
+    def program(self, shown: Shown, step: int, peak: float | None) -> Callback:
+        """The callback for a program that begins at `step`; `peak` is the devices' FLOP/s, None if unknown."""
+        ...
+
+
+class Session:
+    """Trains the parts of a workdir one after the other.
+
+    A part is a program, or the share of its lanes that fits into memory. `compiled` programs are used and added to: a
+    caller with several sessions of one model compiles it once.
     """
 
-    def __init__(self, prepared: Prepared, records: Workdir, console: Console):
+    def __init__(
+        self,
+        prepared: Prepared,
+        records: Workdir,
+        console: Console,
+        compiled: dict[Any, programs.Program] | None = None,
+    ):
         _, runs, self._tokens, self._specs = prepared
         self._records, self._console = records, console
         self._axes = {run.name: run.axes for run in runs}
@@ -206,23 +222,19 @@ class Session:
         labelled = zip(self._specs, plan.labels(self._specs), strict=True)
         self._labels = {name: label for spec, label in labelled for name in spec.names}
         self._rows: dict[str, Any] = {row["run"]: row for row in records.results()}
-        self._programs: dict[tuple[str, int], programs.Program] = {}  # compiled, by label and number of lanes
+        self._programs = {} if compiled is None else compiled  # by static fields and number of lanes
 
     def run(self) -> int:
-        """Trains the runs that are not done; returns the exit code."""
+        """Trains all runs to their end and prints the results; returns the exit code."""
         self._console.print(f"workdir     {self._records.path}")
         if jax.process_index() == 0:
             tokenizers.keep(self._tokens.tokenizer, self._records.path / "tokenizer")
-        state, stopped = None, False
         total = math.fsum(spec.flops for spec in self._specs)
+        ends = {name: spec.config.train.n_steps for name, spec in self._spec_of.items()}
         with StopSignal() as stop, Display(self._console, total, len(self._spec_of) > 1) as display:
-            done = [self._spec_of[name] for name in filter(self._is_done, self._spec_of)]
+            done = [self._spec_of[name] for name in self._spec_of if self._has_reached(name, ends[name])]
             display.skip(math.fsum(spec.flops / len(spec.names) for spec in done))
-            while (part := self._next()) and not stopped:
-                try:
-                    state, stopped = self._train(*part, stop, display)
-                except jax.errors.JaxRuntimeError as error:
-                    self._divide(*part, error)
+            state, stopped = self.train(ends, stop, display)
         if stopped:
             self._console.print("stopped; the same command resumes from there")
             return 128 + (stop.received or signal.SIGTERM)
@@ -233,22 +245,36 @@ class Session:
         announce.results(self._console, rows, self._records.path)
         return 0
 
-    def _next(self) -> tuple[str, ProgramSpec] | None:
-        """The first part that is not done; read anew each time, because a part may have been divided."""
+    def train(self, goals: Mapping[str, int], stop: StopSignal, display: Displayed) -> tuple[Any, bool]:
+        """Trains these runs up to their steps; returns (state of the part trained last, whether `stop` ended it)."""
+        state, stopped = None, False
+        while (part := self._next(goals)) and not stopped:
+            try:
+                state, stopped = self._train(*part, stop, display, max(goals.get(name, 0) for name in part[1].names))
+            except jax.errors.JaxRuntimeError as error:
+                self._divide(*part, error)
+        return state, stopped
+
+    def _next(self, goals: Mapping[str, int]) -> tuple[str, ProgramSpec] | None:
+        """The first part that has not reached its goal; read anew each time, because a part may have been divided."""
         for part, names in manifest.parts(self._records).items():
-            if not all(map(self._is_done, names)):
+            if not all(self._has_reached(name, goals.get(name, 0)) for name in names):
                 return part, self._spec_of[names[0]].part(names)
         return None
 
-    def _is_done(self, name: str) -> bool:
-        return name in self._rows and self._rows[name]["status"] != "stopped"
+    def _has_reached(self, name: str, step: int) -> bool:
+        row = self._rows.get(name)
+        return step == 0 or (row is not None and (row["status"] != "stopped" or int(row["steps"]) >= step))
 
-    def _train(self, part: str, spec: ProgramSpec, stop: StopSignal, display: Display) -> tuple[Any, bool]:
-        """Trains a part from its newest sound checkpoint; returns (state, stopped)."""
+    def _train(
+        self, part: str, spec: ProgramSpec, stop: StopSignal, display: Displayed, until: int
+    ) -> tuple[Any, bool]:
+        """Trains a part from its newest sound checkpoint; returns (state, whether `stop` ended it)."""
         config, console = spec.config, self._console
         label = self._labels[spec.names[0]]
         # Parts of one program with as many lanes each are compiled once.
-        known = self._programs.get((label, len(spec.names)))
+        key = (*sweep.static(config), len(spec.names))
+        known = self._programs.get(key)
         program = (
             known.with_lanes(spec.lanes) if known else programs.build(spec.model, config, spec.lanes, spec.objective)
         )
@@ -270,7 +296,7 @@ class Session:
         manifest.note(self._records, part, step, notes)
         # After the checkpoint was read: one of another model is refused before anything is compiled.
         if not known:
-            program = self._programs[label, len(spec.names)] = program.compile()
+            program = self._programs[key] = program.compile()
         follow: list[Callback] = []
         if jax.process_index() == 0:
             peak = devices.peak_flops(config, program.mesh.size)
@@ -280,9 +306,9 @@ class Session:
             trackers = callbacks.trackers(config, self._records.path, configs)
             follow = [display.program(shown, step, peak), *trackers]
         loop = Loop(config, program, spec.names, spec.feed, self._records, follow)
-        state, step, stopped = loop.run(checkpoints, (state, step), stop)
+        state, step, stopped = loop.run(checkpoints, (state, step), stop, until)
         self._write_results(spec, step)
-        return state, stopped
+        return state, stopped and step < until
 
     def _write_results(self, spec: ProgramSpec, step: int) -> None:
         metrics, traces = self._records.metrics(), self._records.traces()

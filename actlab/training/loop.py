@@ -76,15 +76,21 @@ class Loop:
         self._saved = 0  # the newest step that is checkpointed
 
     def run(
-        self, checkpoints: Checkpoints, restored: tuple[Any, int], stop: Callable[[], bool]
+        self,
+        checkpoints: Checkpoints,
+        restored: tuple[Any, int],
+        stop: Callable[[], bool],
+        until: int | None = None,
     ) -> tuple[Any, int, bool]:
         """Trains to the end, to the divergence of every lane, or until `stop()`; returns (state, step, stopped).
 
-        `restored` is the state and step to start from; at step 0 the state may be None: drawn from the seeds.
+        `restored` is the state and step to start from; at step 0 the state may be None: drawn from the seeds. `until`
+        is a step before the end to pause at, where the call that reaches it ends.
         """
         state, step = restored
         waiting: tuple[int, int, Metrics] | None = None  # a call whose metrics are not yet logged
         n_steps, train = self._config.train.n_steps, self._config.train
+        last = min(n_steps, until or n_steps)
         try:
             self._begin(step)
             if step == 0:
@@ -94,7 +100,7 @@ class Loop:
             # An implicit transfer would wait for the device in every call; all transfers below are explicit.
             with jax.transfer_guard("disallow"):
                 # stop() comes last: it is collective, and processes agree on the other conditions.
-                while step < n_steps and self._alive.any() and not stop():
+                while step < last and self._alive.any() and not stop():
                     end = boundary(self._config, step)
                     # Always the rows of a longest call: with one shape of rows all calls share one compiled function.
                     span = range(step, step + train.steps_per_call)

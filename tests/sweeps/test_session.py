@@ -11,13 +11,14 @@ import jax
 import numpy as np
 import pytest
 from outcomes import metrics, results
+from rich.console import Console
 
 from actlab.analysis import results as results_lib
 from actlab.config import replace
 from actlab.errors import UserError
 from actlab.sweeps import plan, session, trained
 from actlab.training import programs
-from actlab.workdir import records, traces
+from actlab.workdir import manifest, records, traces
 from actlab.workdir.records import Workdir
 
 
@@ -96,7 +97,7 @@ def test_a_sweep_stopped_in_the_middle_gives_the_same_results(small_sweep, finis
     whole = session.Session._train
     for part_to_stop, step_to_stop in stop_at:
 
-        def train(self, part, spec, stop, display, where=(part_to_stop, step_to_stop)):
+        def train(self, part, *rest, where=(part_to_stop, step_to_stop)):
             questions = itertools.count()
 
             def asked(self):
@@ -105,7 +106,7 @@ def test_a_sweep_stopped_in_the_middle_gives_the_same_results(small_sweep, finis
                 return self.received is not None
 
             monkeypatch.setattr(session.StopSignal, "__call__", asked)
-            return whole(self, part, spec, stop, display)
+            return whole(self, part, *rest)
 
         monkeypatch.setattr(session.Session, "_train", train)
         assert run(small_sweep, tmp_path / "w") == 143
@@ -114,6 +115,21 @@ def test_a_sweep_stopped_in_the_middle_gives_the_same_results(small_sweep, finis
     assert results(tmp_path / "w") == results(finished)
     assert metrics(tmp_path / "w") == metrics(finished)
     assert documents_of(tmp_path / "w") == documents_of(finished)
+
+
+def test_runs_paused_at_a_step_go_on_as_if_they_had_not_been(small_sweep, finished, tmp_path):
+    prepared = session.prepare(Console(quiet=True), small_sweep)
+    workdir, names = Workdir(tmp_path / "w"), [run.name for run in prepared.runs]
+    with contextlib.closing(workdir):
+        workdir.open(prepared.config)
+        manifest.begin(workdir, session.description(prepared.tokens), ["test"], [names[:4], names[4:]], {})
+        for goals in ({names[0]: 6}, dict.fromkeys(names, 12)):
+            one = session.Session(prepared, workdir, Console(quiet=True))
+            with session.StopSignal() as stop, session.Display(Console(quiet=True), 1.0, True) as display:
+                assert one.train(goals, stop, display)[1] is False
+            reached = [row["steps"] for row in results(tmp_path / "w").values()]
+            assert reached == (["6"] * 4 if goals[names[0]] == 6 else ["12"] * 8)
+    assert results(tmp_path / "w") == results(finished) and metrics(tmp_path / "w") == metrics(finished)
 
 
 def documents_of(workdir):
@@ -262,7 +278,7 @@ def test_runs_of_a_sweep_are_read_back_by_name(small_sweep, finished):
     assert not np.array_equal(one.params["token_embedding"]["embedding"], other.params["token_embedding"]["embedding"])
     with pytest.raises(UserError, match="--run is missing.*8 runs"):
         trained.load(finished)
-    with pytest.raises(UserError, match="did you mean 'tanh-lr0.01-seed2'"):
+    with pytest.raises(UserError, match="did you mean 'tanh-lr0.01-seed[12]'"):
         trained.load(finished, "tanh-lr0.01-seed3")
 
 
