@@ -8,6 +8,8 @@ from the committed table.
 
   python -m actlab verdict runs/NAME --verdicts=experiments/NAME/mine/verdicts.json
   python -m actlab verdict experiments/NAME
+
+With --latex=FILE the verdicts at own best learning rates are also written as a table for a paper, which needs booktabs.
 """
 
 import contextlib
@@ -43,6 +45,7 @@ def main(argv: Sequence[str]) -> None:
         "File for the verdicts; verdicts.json beside the results of a single table.",
         flag_values=given,
     )
+    flags.DEFINE_string("latex", None, "File for a LaTeX table of the verdicts.", flag_values=given)
     words = command.parse(__doc__, argv, given, n_words=None)
     if not words:
         raise UserError("no table is given: name a workdir or a results.csv, python -m actlab verdict runs/NAME.")
@@ -50,9 +53,12 @@ def main(argv: Sequence[str]) -> None:
     if len(paths) > 1 and not given.verdicts:
         raise UserError(f"--verdicts is missing: {len(paths)} tables have no common folder for their verdicts.")
 
+    latex_file = None if given.latex is None else command.output_file("latex", given.latex)
+
     from actlab.analysis import comparison, protocol, verdicts
     from actlab.analysis import results as results_lib
     from actlab.analysis import study as studies
+    from actlab.report import latex
     from actlab.workdir import manifest, records
 
     console = command.console()
@@ -87,3 +93,6 @@ def main(argv: Sequence[str]) -> None:
     for id, decision in (decisions or {}).items():
         console.print(f"claim       {id} {decision.verdict} at this scale: {decision.deciding}")
     console.print(f"verdicts    {out}")
+    if latex_file:
+        command.write(latex_file, latex.table(compared))
+        console.print(f"table       {latex_file}")
