@@ -1,0 +1,94 @@
+"""The search on known curves: where it ends, what it says of rates that fail, and that it goes on where it stopped."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actlab.adaptive import search
+from actlab.adaptive.search import RUNGS, STEP, Found, Progress, next_tasks
+
+
+def progress(loss, rung, rate, fails_from=math.inf, noise=0.0):
+    """Early runs lie higher and have their optimum at a lower rate."""
+    part, rng = rung / RUNGS, np.random.default_rng(round(1e9 * rate))
+    losses = loss(rate * STEP ** (1 - part)) + 1 - part + noise * rng.normal(size=2)
+    failed = rate >= fails_from
+    return Progress(rung, tuple(np.where(failed, 9.0, losses).tolist()), (failed, False))
+
+
+def searched(loss, start, **changes):
+    """The result and all that was trained; one task at a time, so that it must go on from any state."""
+    known = {}
+    while isinstance(tasks := next_tasks(known, start), tuple):
+        task = tasks[-1]
+        assert 1 <= task.rung <= RUNGS and (task.rate not in known or known[task.rate].rung < task.rung)
+        known[task.rate] = progress(loss, task.rung, task.rate, **changes)
+    return tasks, known
+
+
+def valley(best, bend=0.1):
+    return lambda rate: 2.0 + bend * math.log(rate / best) ** 2
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.floats(-4, 4), st.floats(1e-5, 1.0), st.floats(0.01, 10))
+def test_a_valley_is_found_to_three_digits_wherever_it_lies(away, start, bend):
+    best = start * math.exp(away)
+    found, known = searched(valley(best, bend), start)
+    assert isinstance(found, Found) and found.rate == pytest.approx(best, rel=6e-3)
+    assert found.unresolved == "" and found.allowance < 1e-6
+    done = [rate for rate, one in known.items() if one.rung == RUNGS]
+    near = sorted(done, key=lambda rate: abs(math.log(rate / best)))[0]
+    for beside in (near / STEP, near * STEP):
+        assert min(abs(rate / beside - 1) for rate in done) < 1e-4
+    assert len(known) <= 2 * search.REACH + 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(-3, 3), st.integers(-8, 8), st.integers(0, 1000))
+def test_a_rate_beside_one_that_fails_is_not_resolved_and_no_rate_that_failed_is_taken(away, place, number):
+    start = 1e-3 * (1 + number / 1000)
+    fails_from = start * STEP ** (place - 0.5)
+    found, known = searched(valley(start * math.exp(away)), start, fails_from=fails_from)
+    assert found.rate < fails_from * STEP**0.5
+    best = min((rate for rate in known if rate < fails_from), key=lambda rate: (-known[rate].rung, known[rate].losses))
+    if best * STEP * 1.001 > fails_from:
+        assert "failed" in found.unresolved and found.rate == best
+        # The loss may go on falling, by no more than in the step before.
+        optimum = min(max(start * math.exp(away), best), best * STEP)
+        assert found.allowance >= valley(start * math.exp(away))(best) - valley(start * math.exp(away))(optimum) - 1e-9
+
+
+def test_a_search_without_a_valley_ends_at_its_edge_and_one_where_all_fails_where_it_began():
+    found, known = searched(lambda rate: -math.log(rate), 1e-3)
+    assert found.unresolved and found.rate == max(known) and math.isinf(found.allowance)
+    assert max(known) < 200 * 1e-3
+    found, known = searched(valley(1e-3), 1e-3, fails_from=0.0)
+    assert found.rate == 1e-3 and found.unresolved and math.isinf(found.allowance)
+
+
+def test_diverged_runs_count_as_failed():
+    known = {}
+    while isinstance(tasks := next_tasks(known, 1e-3), tuple):
+        for rate, rung in tasks:
+            one = progress(valley(1e-3), rung, rate)
+            known[rate] = Progress(rung, (math.nan, 2.0), (True, False)) if rate > 2e-3 else one
+    assert tasks.rate == pytest.approx(1e-3, rel=0.01) and tasks.unresolved == ""
+
+
+def test_runs_that_cannot_win_stop_early():
+    _, known = searched(valley(1e-3), 2e-3)
+    runs = sum(one.rung for one in known.values()) / RUNGS
+    assert sum(one.rung == RUNGS for one in known.values()) <= 5
+    assert runs * search.SEEDS == pytest.approx(search.expected_runs(), rel=0.3)
+
+
+def test_noise_raises_the_allowance_and_a_flat_valley_asks_for_wider_rates():
+    sharp, few = searched(valley(1e-3, 1.0), 1e-3, noise=0.03)
+    flat, many = searched(valley(1e-3, 0.02), 1e-3, noise=0.03)
+    assert 0 < sharp.allowance < flat.allowance < 0.1
+    done = [[rate for rate, one in known.items() if one.rung == RUNGS] for known in (few, many)]
+    assert len(done[0]) < len(done[1]) and max(done[1]) / min(done[1]) > STEP**4
