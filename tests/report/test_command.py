@@ -17,7 +17,7 @@ def test_it_writes_a_page_and_figures(workdirs, six, tmp_path, monkeypatch):
     folder = workdirs.copied(six, tmp_path / "s", "results.csv")
     words = (folder, "--out=page.html", "--figures=figures", "--question=gelu<relu", "--samples=0")
     paths = [tmp_path / line for line in commands.run(report.main, *words).splitlines()]
-    assert paths[0] == tmp_path / "page.html" and len(paths) == 7
+    assert paths[0] == tmp_path / "page.html" and len(paths) == 10
     assert {path.stem for path in paths[1:]} == {"ranking", "cost", "loss_by_learning_rate"}
     assert all(path.stat().st_size > 1_000 for path in paths)
     assert "--samples=0" in paths[0].read_text()
