@@ -22,7 +22,7 @@ from actlab.analysis.results import Result
 _CONFIDENCE = 0.99  # of the binomial intervals, so that chance rarely fails one of twenty checks
 _QUESTION = lower("one", "other")
 _STEP = 1.8  # between neighbouring rates, so that a best one inside the grid is resolved
-_PLANTED = 2.0  # residual sd
+PLANTED = 2.0  # residual sd
 _MARGIN = 0.0025
 _COLLAPSED = 300.0  # residual sd above the others
 
@@ -115,14 +115,15 @@ def check(results: Sequence[Result], n_seeds: int, repeats: int, seed: int) -> I
 def _of_world(world: World, n_seeds: int, repeats: int, seed: int) -> Check:
     """False calls at own best rates, and power: how often a difference of two residual sd is found."""
     rng = np.random.default_rng(seed)
-    calls = [_called(grid) for grid in _grids(world, n_seeds, repeats, rng)]
-    found = [_called(grid) for grid in _grids(world, n_seeds, repeats // 4, rng, _PLANTED * max(world.spread))]
+    calls = [called(grid) for grid in grids(world, n_seeds, repeats, rng)]
+    found = [called(grid) for grid in grids(world, n_seeds, repeats // 4, rng, PLANTED * max(world.spread))]
     power = np.mean([verdict == Verdict.REFUTED for verdict in found])
-    check = _at_most(world.name, sum(verdict in DIFFERENT for verdict in calls), repeats, f"; power {power:.0%}")
+    check = at_most(world.name, sum(verdict in DIFFERENT for verdict in calls), repeats, f"; power {power:.0%}")
     return dataclasses.replace(check, holds=True, limit=True) if world.limit else check
 
 
-def _called(grid: Grid) -> Verdict:
+def called(grid: Grid) -> Verdict:
+    """The verdict at own best rates."""
     return judge([measure(_QUESTION, grid).effect], _MARGIN)[0].verdict
 
 
@@ -133,28 +134,29 @@ def _at_given_rates(n_seeds: int, repeats: int, seed: int) -> Iterator[Check]:
         "at any of three given rates": lambda pair: any(one.verdict in DIFFERENT for one in pair.at_rates.values()),
         "of LR sensitivity": lambda pair: pair.sensitivity.verdict in DIFFERENT,
     }
-    pairs = [judge_pairs(grid, [_QUESTION], _MARGIN)[0] for grid in _grids(WORLDS[0], n_seeds, repeats, rng)]
+    pairs = [judge_pairs(grid, [_QUESTION], _MARGIN)[0] for grid in grids(WORLDS[0], n_seeds, repeats, rng)]
     for where, is_called in of_pair.items():
-        yield _at_most(where, sum(map(is_called, pairs)), repeats)
-    planted = _grids(_ONE_RATE, n_seeds, repeats, rng, _PLANTED)
+        yield at_most(where, sum(map(is_called, pairs)), repeats)
+    planted = grids(_ONE_RATE, n_seeds, repeats, rng, PLANTED)
     count = sum(judge_pairs(grid, [_QUESTION], _MARGIN)[0].at_rates[1.0].verdict == Verdict.REFUTED for grid in planted)
-    predicted = paired_power(n_seeds, _PLANTED / 2**0.5)
+    predicted = paired_power(n_seeds, PLANTED / 2**0.5)
     low, high = _binomial(count, repeats)
     found = f"{count / repeats:.1%} ({low:.1%} to {high:.1%}), predicted {predicted:.1%}"
-    yield Check(f"finds a planted difference of {_PLANTED:g} sd at a given rate", found, low <= predicted <= high)
+    yield Check(f"finds a planted difference of {PLANTED:g} sd at a given rate", found, low <= predicted <= high)
 
 
 def _equivalence(n_seeds: int, repeats: int, seed: int) -> Check:
     """A difference as large as the margin, with noise small enough for equivalence to be in reach."""
     margin = 4.0  # residual sd
-    grids = _grids(_ONE_RATE, n_seeds, repeats, np.random.default_rng(seed), margin)
+    studies = grids(_ONE_RATE, n_seeds, repeats, np.random.default_rng(seed), margin)
     # By the equivalence test alone: the others mostly find such a difference, and their verdict goes first.
-    p_values = [measure(_QUESTION, grid).effect.p_equivalence(margin) for grid in grids]
+    p_values = [measure(_QUESTION, grid).effect.p_equivalence(margin) for grid in studies]
     count = sum(p is not None and p <= ALPHA for p in p_values)
-    return _at_most("a difference of one margin called equivalent", count, repeats)
+    return at_most("a difference of one margin called equivalent", count, repeats)
 
 
-def _at_most(name: str, count: int, repeats: int, more: str = "") -> Check:
+def at_most(name: str, count: int, repeats: int, more: str = "") -> Check:
+    """Holds where the binomial interval of the share of false calls reaches down to 5%."""
     low, high = _binomial(count, repeats)
     return Check(name, f"{count / repeats:.1%} ({low:.1%} to {high:.1%}), at most {ALPHA:.0%}{more}", low <= ALPHA)
 
@@ -164,14 +166,14 @@ def _binomial(count: int, repeats: int) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
-def _grids(world: World, n_seeds: int, repeats: int, rng: np.random.Generator, effect: float = 0.0) -> Iterator[Grid]:
-    """Studies of a world, in residual sd. The first arm is `effect` above its levels."""
+def grids(world: World, n_seeds: int, repeats: int, rng: np.random.Generator, effect: float = 0.0) -> Iterator[Grid]:
+    """Studies of a world, in residual sd, at rates 1.8 apart. The first arm is `effect` above its levels."""
     levels = np.array(world.levels)
     rates = [_STEP**place for place in range(levels.shape[1])]
     shape = (repeats, levels.shape[1], n_seeds)
     arms = zip(world.laws, world.spread, strict=True)
-    residuals = np.stack([spread * _residuals(law, shape, rng) for law, spread in arms], axis=1)
-    losses = levels[:, :, None] + residuals + rng.normal(size=(repeats, 1, 1, n_seeds))
+    noise = np.stack([spread * residuals(law, shape, rng) for law, spread in arms], axis=1)
+    losses = levels[:, :, None] + noise + rng.normal(size=(repeats, 1, 1, n_seeds))
     losses[:, 0] += effect
     # A seed that collapses at a rate does so at the higher ones too.
     draws = rng.uniform(size=(repeats, 1 if world.together else 2, 1, n_seeds))
@@ -188,7 +190,7 @@ def _grids(world: World, n_seeds: int, repeats: int, rng: np.random.Generator, e
         )
 
 
-def _residuals(law: Law, shape: tuple[int, ...], rng: np.random.Generator) -> Float64[np.ndarray, "..."]:
+def residuals(law: Law, shape: tuple[int, ...], rng: np.random.Generator) -> Float64[np.ndarray, "..."]:
     """Of mean 0 and sd 1, but for t with 3 df and the lognormal, whose sample sd is mostly lower."""
     if law == "exponential":
         return rng.exponential(size=shape) - 1

@@ -78,7 +78,7 @@ def test_another_power_than_the_predicted_one_is_found(monkeypatch):
 def test_simulated_runs_have_the_noise_the_failures_and_the_effect_that_were_asked_for():
     one = dataclasses.replace(world("20% collapse at the top two rates"), spread=(1.0, 2.0))
     assert one.collapse == (0.2, 0.4)
-    grids = list(validity._grids(one, 20, 100, np.random.default_rng(0), effect=0.5))
+    grids = list(validity.grids(one, 20, 100, np.random.default_rng(0), effect=0.5))
     rates = grids[0].rates("one", "other")
     assert np.divide(rates[1:], rates[:-1]) == pytest.approx(1.8)
     by_arm = [[grid.curves(name, rates, range(20)) for grid in grids] for name in ("one", "other")]
