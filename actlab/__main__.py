@@ -14,6 +14,7 @@ from actlab.errors import suggestion
 
 COMMANDS = (
     "main",
+    "compare",
     "data",
     "sample",
     "verdict",

@@ -10,7 +10,7 @@ import math
 import pathlib
 import re
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ml_collections import config_dict
@@ -84,19 +84,26 @@ def split(words: Sequence[str]) -> tuple[str | None, list[tuple[str, str | None]
     return source, overrides, others + rest
 
 
-def read(source: str | None, overrides: Sequence[tuple[str, str | None]]) -> Request:
-    """The config that a --config names, with overrides on top, validated.
+def read(
+    source: str | None,
+    overrides: Sequence[tuple[str, str | None]],
+    default: Callable[[], config_dict.ConfigDict] | None = None,
+) -> Request:
+    """The config that a --config names, or the default, with overrides on top, validated.
 
     Overrides are checked before the file is read. Running a file registers its activations.
 
     Raises:
         UserError: if --config is missing, its file cannot be read or fails, or the config is not valid.
     """
-    if source is None:
+    if source is None and default is None:
         raise UserError("--config is missing: for example --config=configs/tinystories_gelu.py:small.")
     changes = dict(_parsed(path, text) for path, text in overrides)
-    match = _JSON.fullmatch(source)
-    if match is None:
+    match = _JSON.fullmatch(source or "")
+    if source is None:
+        assert default is not None
+        source, values = "", default().to_dict()
+    elif match is None:
         values = _run(source)
     else:
         if match["code"] is not None:

@@ -68,6 +68,11 @@ FAN_IN = {"model.init": "fan_in", "model.parametrization": "mup"}
 RATES = (1e-2, 5.6e-3, 1.8e-2, 3.2e-3, 3.2e-2)
 
 
+def compared() -> config_dict.ConfigDict:
+    """The decoder of `actlab compare`: 0.12M parameters over bytes, 1M of them a run, weights by their inputs."""
+    return tinystories("small", {**SHALLOW, **FAN_IN})
+
+
 # Layers, width and heads of Turc et al. 2019, arXiv:1908.08962, table 1; base is Devlin et al. 2018.
 _BERT_SIZES = {"tiny": (2, 128, 2), "mini": (4, 256, 4), "bert_small": (4, 512, 8), "base": (12, 768, 12)}
 # Devlin et al. 2018, sections A.2 and A.3, but without dropout, as in the decoder.

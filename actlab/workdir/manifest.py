@@ -36,18 +36,19 @@ def begin(
     command: Sequence[str],
     parts: Sequence[Sequence[str]],
     activations: Mapping[str, Any],
+    planned: bool = False,
 ) -> None:
     """Records that a session begins.
 
     The first session also records the `data`, the names of the runs of each program (`parts`) and what the
-    `activations` compute. Later `parts` are those of runs that were added, which `extensions` records: a p value that
-    was read before is not one of the runs with them.
+    `activations` compute. Later `parts` are those of runs that were added, which `extensions` records unless it was
+    `planned`: a p value that was read before is not one of the runs with them.
     """
     manifest = workdir.manifest() or {"data": data, "sessions": []}
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     # Those of earlier sessions are kept: free memory may differ now, but the checkpoints are those of the old parts.
     known = manifest.setdefault("parts", {})
-    if known and parts:
+    if known and parts and not planned:
         before, added = (sum(map(len, some)) for some in (known.values(), parts))
         manifest.setdefault("extensions", []).append({"started": started, "runs": before, "added": added})
     first = 1 + max((int(name.rstrip("ab")) for name in known), default=-1)

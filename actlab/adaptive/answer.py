@@ -1,0 +1,320 @@
+"""The answer of a comparison, in words, as a table and as a page that answers first."""
+
+import dataclasses
+import html
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from actlab.adaptive import judgement
+from actlab.adaptive.judgement import PairState
+from actlab.adaptive.search import RUNGS, Progress
+from actlab.analysis.effects import Verdict
+
+BLOCK = 2  # fresh seeds of each activation that train between two looks
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """An activation: its learning rate, why that is not resolved or "", and its mean test loss over the fresh seeds."""
+
+    name: str
+    rate: float | None
+    unresolved: str
+    loss: float
+    seeds: int
+    failed: int  # of the seeds, runs that diverged or collapsed
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What a comparison has found so far; losses in `unit`, times in seconds.
+
+    `pairs` has the difference of each two activations with an interval that holds over all pairs and all numbers of
+    seeds at once. `verdicts` and `table` are lists of dicts.
+    """
+
+    activations: tuple[Measured, ...]
+    pairs: tuple[PairState, ...]
+    unit: str
+    margin: float
+    scale: str
+    spent: float
+    budget: float
+    block_seconds: float  # what one more seed of every activation takes
+    sds: Mapping[tuple[str, str], float]  # of the paired differences
+    first_look: int
+    searched: Mapping[str, Mapping[float, Progress]]
+    stopped: bool
+
+    @property
+    def decided(self) -> bool:
+        """Whether every pair is lower, higher or equivalent."""
+        return bool(self.pairs) and all(pair.verdict != Verdict.UNDECIDED for pair in self.pairs)
+
+    @property
+    def verdicts(self) -> list[dict[str, Any]]:
+        """A dict per pair: first, second, verdict in words, difference (first less second), low, high, seeds."""
+        return [
+            {
+                "first": pair.first,
+                "second": pair.second,
+                "verdict": _WORDS[pair.verdict],
+                "difference": _finite(pair.mean),
+                "low": _finite(pair.low),
+                "high": _finite(pair.high),
+                "seeds": pair.seeds,
+                "decided_at": pair.decided_at,
+            }
+            for pair in self.pairs
+        ]
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """A dict per activation, the lowest mean test loss first."""
+        rows = sorted(self.activations, key=lambda one: (math.isnan(one.loss), one.loss))
+        return [
+            {
+                "activation": one.name,
+                "learning_rate": one.rate,
+                "rate_not_resolved": one.unresolved,
+                "test_loss": _finite(one.loss),
+                "seeds": one.seeds,
+                "failed": one.failed,
+            }
+            for one in rows
+        ]
+
+    @property
+    def sentences(self) -> list[str]:
+        """The answer: what to take, what each other pair with it says, and where that holds."""
+        if not self.pairs:
+            return [f"Undecided: {self._why_nothing()}"]
+        best, *others = [row for row in self.table]
+        name = best["activation"]
+        states = {other["activation"]: self._against(name, other["activation"]) for other in others}
+        level = [other for other, state in states.items() if state.verdict == Verdict.EQUIVALENT]
+        unclear = [other for other, state in states.items() if state.verdict == Verdict.UNDECIDED]
+        taken = f"Take {name} at {best['learning_rate']:g}" if not unclear else f"So far {name} is lowest"
+        found = [f"{taken}{f', or {_either(level)}' if level and not unclear else ''}."]
+        for other, state in states.items():
+            interval = f"{_number(-state.high)} to {_number(-state.low)}"
+            if state.verdict == Verdict.SUPPORTED:
+                found.append(f"It beats {other} by {_number(-state.mean)} {self.unit} ({interval}).")
+            elif state.verdict == Verdict.EQUIVALENT:
+                found.append(f"{other} is equivalent: within {self.margin:g} {self.unit} ({interval}).")
+            else:
+                found.append(
+                    f"{other} is open: {_number(-state.mean)} higher so far ({interval}){self._needed(state)}."
+                )
+        for one in self.activations:
+            if one.unresolved:
+                found.append(f"The best learning rate of {one.name} is not resolved: {one.unresolved}.")
+            if one.failed:
+                found.append(f"{one.failed} of {one.seeds} runs of {one.name} failed at {one.rate:g}.")
+        found.append(f"This holds at {self.scale}; another size, length or initialisation may answer otherwise.")
+        return found
+
+    def __str__(self) -> str:
+        return " ".join(self.sentences)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {
+            "answer": str(self),
+            "decided": self.decided,
+            "unit": self.unit,
+            "margin": self.margin,
+            "scale": self.scale,
+            "table": self.table,
+            "verdicts": self.verdicts,
+            "seconds": round(self.spent, 1),
+            "budget": self.budget,
+        }
+
+    def _against(self, one: str, other: str) -> PairState:
+        """The pair as one less other."""
+        for pair in self.pairs:
+            if (pair.first, pair.second) == (one, other):
+                return pair
+            if (pair.first, pair.second) == (other, one):
+                turned = {Verdict.SUPPORTED: Verdict.REFUTED, Verdict.REFUTED: Verdict.SUPPORTED}
+                return dataclasses.replace(
+                    pair,
+                    first=one,
+                    second=other,
+                    verdict=turned.get(pair.verdict, pair.verdict),
+                    mean=-pair.mean,
+                    low=-pair.high,
+                    high=-pair.low,
+                )
+        raise KeyError((one, other))
+
+    def _needed(self, state: PairState) -> str:
+        """How many more seeds, and how long, would settle a difference as large as this one seems, or as the margin."""
+        sd = self.sds.get((state.first, state.second), self.sds.get((state.second, state.first)))
+        if sd is None or state.seeds < 2:
+            return ""
+        difference = max(abs(state.mean), self.margin)
+        needed = judgement.seeds_needed(difference, sd, len(self.pairs))
+        if needed is None or needed - state.seeds > 1000:
+            return f"; more than 1,000 seeds would be needed to settle a difference of {_number(difference)}"
+        more = max(needed - state.seeds, 1)
+        return (
+            f"; about {more} more seeds, {duration(more * self.block_seconds)}, would settle a difference of "
+            f"{_number(difference)}"
+        )
+
+    def _why_nothing(self) -> str:
+        if any(one.rate is None for one in self.activations):
+            return "the search for the learning rates is not over."
+        return "no seed of all activations is trained to its end at these rates."
+
+
+def page(answer: Answer, command: str) -> str:
+    """A self-contained page whose first screen is the answer."""
+    first, *others = answer.sentences
+    said = " ".join(others)
+    pairs = "".join(
+        f"<tr><td>{_e(row['first'])} less {_e(row['second'])}</td><td>{_e(row['verdict'])}</td>"
+        f"<td class=n>{_number(row['difference'])}</td><td class=n>{_number(row['low'])} to {_number(row['high'])}</td>"
+        f"<td class=n>{row['seeds']}</td></tr>"
+        for row in answer.verdicts
+    )
+    losses = "".join(
+        f"<tr><td>{_e(row['activation'])}</td><td class=n>{_number(row['test_loss'], 4)}</td>"
+        f"<td class=n>{'' if row['learning_rate'] is None else format(row['learning_rate'], 'g')}</td>"
+        f"<td class=n>{row['seeds']}</td><td class=n>{row['failed']}</td><td>{_e(row['rate_not_resolved'])}</td></tr>"
+        for row in answer.table
+    )
+    tried = "".join(
+        f"<tr><td>{_e(name)}</td><td class=n>{rate:g}</td><td class=n>{one.rung}/{RUNGS}</td>"
+        f"<td class=n>{'failed' if any(one.failed) else ' '.join(format(loss, '.4f') for loss in one.losses)}</td></tr>"
+        for name, rates in answer.searched.items()
+        for rate, one in sorted(rates.items())
+    )
+    return _PAGE.format(
+        title=_e(first),
+        said=_e(said),
+        figure=_figure(answer),
+        unit=_e(answer.unit),
+        margin=f"{answer.margin:g}",
+        pairs=pairs,
+        losses=losses,
+        tried=tried,
+        first_look=answer.first_look,
+        spent=duration(answer.spent),
+        budget=duration(answer.budget),
+        command=_e(command),
+    )
+
+
+def duration(seconds: float) -> str:
+    """A time in words that --budget reads: 40s, 12m, 1.5h."""
+    if seconds < 90:
+        return f"{max(math.ceil(seconds), 1)}s"
+    return f"{math.ceil(seconds / 60)}m" if seconds < 90 * 60 else f"{math.ceil(seconds / 360) / 10:g}h"
+
+
+_WORDS = {
+    Verdict.SUPPORTED: "lower",
+    Verdict.REFUTED: "higher",
+    Verdict.EQUIVALENT: "equivalent",
+    Verdict.UNDECIDED: "undecided",
+}
+
+
+def _either(names: list[str]) -> str:
+    return " or ".join(names)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    """Rounded, with no minus zero; a bound that is not known yet is a question mark."""
+    if value is None or not math.isfinite(value):
+        return "?"
+    return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def _e(text: object) -> str:
+    return html.escape(str(text))
+
+
+def _figure(answer: Answer) -> str:
+    """The pairs' intervals as SVG: a line for each, the margin as a band around 0."""
+    known = [pair for pair in answer.pairs if math.isfinite(pair.low) and math.isfinite(pair.high)]
+    if not known:
+        return ""
+    low = min(-answer.margin, *(pair.low for pair in known)) * 1.08
+    high = max(answer.margin, *(pair.high for pair in known)) * 1.08
+    left, width, step = 190, 520, 30
+    x = lambda value: left + (value - low) / (high - low) * width  # noqa: E731
+    bottom = step * len(known) + 12
+    band = f'<rect class=band x="{x(-answer.margin):.1f}" y="6" width="{x(answer.margin) - x(-answer.margin):.1f}" '
+    parts = [
+        f'{band}height="{bottom - 6}"/>',
+        f'<line class=zero x1="{x(0):.1f}" x2="{x(0):.1f}" y1="6" y2="{bottom}"/>',
+    ]
+    for row, pair in enumerate(known):
+        y = 12 + step * row + step / 2
+        kind = _WORDS[pair.verdict]
+        parts.append(
+            f'<text x="{left - 12}" y="{y + 4:.1f}" text-anchor="end">{_e(pair.first)} less {_e(pair.second)}</text>'
+            f'<line class="bar {kind}" x1="{x(pair.low):.1f}" x2="{x(pair.high):.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            f'<circle class="{kind}" cx="{x(min(max(pair.mean, low), high)):.1f}" cy="{y:.1f}" r="4"/>'
+        )
+    for value in itertools.chain([0.0], (one for one in (low / 1.08, high / 1.08))):
+        parts.append(f'<text x="{x(value):.1f}" y="{bottom + 18}" text-anchor="middle">{_number(value)}</text>')
+    return (
+        f'<svg viewBox="0 0 {left + width + 40} {bottom + 26}" role="img" '
+        f'aria-label="Differences of test loss with their intervals">{"".join(parts)}</svg>'
+    )
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 3rem auto; padding: 0 1rem; color: #222;
+  background: #fff }}
+h1 {{ font-size: 1.9rem; line-height: 1.2; margin-bottom: .5rem }} h2 {{ font-size: 1.1rem; margin-top: 2.2rem }}
+table {{ border-collapse: collapse; width: 100% }} td, th {{ text-align: left; padding: .3rem .8rem .3rem 0;
+  border-bottom: 1px solid #ddd }} .n {{ text-align: right; font-variant-numeric: tabular-nums }}
+svg {{ width: 100%; height: auto; font-size: 13px }} svg text {{ fill: currentColor }}
+.band {{ fill: #8883 }} .zero {{ stroke: #888 }} .bar {{ stroke-width: 3 }}
+.lower {{ stroke: #0a6a4a; fill: #0a6a4a }} .higher {{ stroke: #b04a00; fill: #b04a00 }}
+.equivalent {{ stroke: #2a5db0; fill: #2a5db0 }} .undecided {{ stroke: #777; fill: #777 }}
+code {{ font-size: .9em }} .small {{ color: #555; font-size: .9rem }}
+@media (prefers-color-scheme: dark) {{ body {{ color: #ddd; background: #16181c }} td, th {{ border-color: #333 }}
+  .small {{ color: #aaa }} .lower {{ stroke: #4cc79a; fill: #4cc79a }} .higher {{ stroke: #f0934e; fill: #f0934e }}
+  .equivalent {{ stroke: #7fa8ef; fill: #7fa8ef }} }}
+</style></head><body>
+<h1>{title}</h1>
+<p>{said}</p>
+{figure}
+<p class="small">Differences of test loss in {unit}, negative where the first is lower. The band is the margin of
+equivalence, {margin}.</p>
+<h2>Pairs</h2>
+<table><tr><th>pair</th><th>verdict</th><th class=n>difference</th><th class=n>interval</th><th class=n>seeds</th></tr>
+{pairs}</table>
+<h2>Activations</h2>
+<table><tr><th>activation</th><th class=n>test loss</th><th class=n>learning rate</th><th class=n>seeds</th>
+<th class=n>failed</th><th></th></tr>{losses}</table>
+<h2>Learning rates that were tried</h2>
+<p class="small">On seeds of their own, by validation loss; a rate that could not win any more was stopped before its
+last step.</p>
+<table><tr><th>activation</th><th class=n>rate</th><th class=n>trained</th>
+<th class=n>validation loss of each seed</th></tr>
+{tried}</table>
+<h2>How sure this is</h2>
+<p class="small">The learning rates were fixed before the first seed that judges. The intervals hold together at 95%,
+over all pairs and however often one looks, so that seeds may be added (the same command with a larger
+<code>--budget</code>); nothing is decided with fewer than {first_look} seeds. They cover other seeds on this test text.
+{spent} of {budget} were used.</p>
+<p class="small"><code>{command}</code></p>
+</body></html>
+"""

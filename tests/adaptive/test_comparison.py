@@ -1,0 +1,162 @@
+"""A comparison that trains: stops and budgets change nothing that was found, and its answer is that of its rows."""
+
+import html.parser
+import json
+import math
+
+import numpy as np
+import pytest
+from outcomes import results
+from rich.console import Console
+
+from actlab.adaptive import judgement
+from actlab.adaptive.answer import Answer, Measured, duration, page
+from actlab.adaptive.comparison import Comparison
+from actlab.adaptive.search import RUNGS, Found, Task
+from actlab.analysis.effects import Verdict
+from actlab.cli import compare as command
+from actlab.config import replace
+from actlab.errors import UserError
+from actlab.training.loop import StopSignal
+
+
+def three_rates(known, start):
+    """A short search: three rates for a quarter, the best of them to its end."""
+    tasks = [Task(rate, 1) for rate in (start / 4, start, start * 4) if rate not in known]
+    best = min(known, key=lambda rate: sum(known[rate].losses), default=start)
+    if tasks or known[best].rung < RUNGS:
+        return tuple(tasks) or (Task(best, RUNGS),)
+    return Found(best, "", 0.0)
+
+
+@pytest.fixture
+def config(small_sweep, monkeypatch):
+    """Of 12 steps, after which no run is better than predicting from the token before."""
+    monkeypatch.setattr("actlab.data.rows.bigram_loss", lambda *_: 50.0)
+    monkeypatch.setattr("actlab.adaptive.search.next_tasks", three_rates)
+    monkeypatch.setattr("actlab.adaptive.search.expected_runs", lambda: 3.0)
+    monkeypatch.setattr(Comparison, "_calibrated", lambda _: 1.0)
+    return replace(small_sweep, sweep=(), **{"optimizer.learning_rate": 0.01})
+
+
+class StopAt(StopSignal):
+    """Stops at the call of that number."""
+
+    def __init__(self, number):
+        super().__init__()
+        self._left = number
+
+    def __call__(self):
+        self._left -= 1
+        self.received = 2 if self._left < 0 else None
+        return self.received is not None
+
+
+def compare(config, workdir, budget, stop=None, names=("relu", "tanh")):
+    """With a clock on which every run that has begun takes a second."""
+
+    def rows():
+        files = [workdir / stage / "results.csv" for stage in ("search", "judgement")]
+        return float(sum(len(results(file.parent)) for file in files if file.is_file()))
+
+    comparison = Comparison(config, names, workdir, budget, ["test"], Console(quiet=True), clock=rows)
+    return comparison.run(stop or StopSignal())
+
+
+def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(config, tmp_path):
+    whole = compare(config, tmp_path / "whole", 30.0)
+    assert whole.pairs[0].seeds >= judgement.first_look(1)
+    rates = json.loads((tmp_path / "whole/comparison.json").read_text())["rates"]
+    judged = results(tmp_path / "whole/judgement")
+    assert {(row["activation"], float(row["learning_rate"])) for row in judged.values()} == {
+        (name, found["rate"]) for name, found in rates.items()
+    }
+    assert {int(row["seed"]) for row in results(tmp_path / "whole/search").values()} == {1001, 1002}
+
+    for number in (5, 40):
+        stopped = compare(config, tmp_path / "parts", 23.0, StopAt(number))
+        assert stopped.stopped and not stopped.decided
+    first = compare(config, tmp_path / "parts", 23.0)
+    then = compare(config, tmp_path / "parts", 30.0)
+    assert then.pairs[0].seeds > first.pairs[0].seeds
+    assert results(tmp_path / "parts/search") == results(tmp_path / "whole/search")
+    again = results(tmp_path / "parts/judgement")
+    common = judged.keys() & again.keys()
+    assert len(common) >= 14 and all(judged[name] == again[name] for name in common)
+    for answer, rows in ((whole, judged), (then, again)):
+        losses = {
+            name: [float(row["test_loss"]) for row in rows.values() if row["activation"] == name] for name in rates
+        }
+        one, other = (np.array(values) for values in losses.values())
+        assert answer.pairs[0].mean == pytest.approx((one - other).mean()) and answer.pairs[0].seeds == len(one)
+
+    with pytest.raises(UserError, match="compares relu, tanh"):
+        compare(config, tmp_path / "whole", 90.0, names=("tanh", "relu"))
+    with pytest.raises(UserError, match="config.data.batch_size is 4 there and 8 here"):
+        compare(replace(config, **{"data.batch_size": 8}), tmp_path / "whole", 90.0)
+
+
+def test_a_budget_that_can_show_nothing_is_refused_and_leaves_nothing(config, tmp_path):
+    with pytest.raises(UserError, match="too short"):
+        compare(config, tmp_path / "w", 1e-3)
+    assert not (tmp_path / "w").exists()
+
+
+@pytest.mark.parametrize("names", [("relu",), ("relu", "relu")])
+def test_a_comparison_needs_two_activations(config, tmp_path, names):
+    with pytest.raises(UserError, match="two or more"):
+        compare(config, tmp_path / "w", 90.0, names=names)
+
+
+def test_runs_that_learn_nothing_end_the_search_with_a_reason(config, tmp_path, monkeypatch):
+    monkeypatch.setattr("actlab.adaptive.search.next_tasks", lambda *_: Found(1.0, "failed", math.inf))
+    with pytest.raises(UserError, match="train longer"):
+        compare(config, tmp_path / "w", 500.0)
+
+
+def answer_of(losses, failed=None):
+    """Of losses by activation."""
+    arrays = {name: np.array(row) for name, row in losses.items()}
+    parts = [Measured(name, 3e-3, "", float(row.mean()), len(row), 0) for name, row in arrays.items()]
+    states = judgement.judge(arrays, 0.0025)
+    pairs = [(pair.first, pair.second) for pair in states]
+    sds = {pair: float((arrays[pair[0]] - arrays[pair[1]]).std(ddof=1)) for pair in pairs}
+    return Answer(tuple(parts), states, "nats/byte", 0.0025, "a scale", 60.0, 90.0, 2.0, sds, 7, {}, False)
+
+
+@pytest.mark.parametrize("turn", [False, True])
+def test_the_answer_names_the_lowest_and_turns_pairs_round(turn):
+    rng = np.random.default_rng(0)
+    base = rng.normal(1.0, 0.01, 20)
+    losses = {"a<b": base + rng.normal(0, 1e-4, 20), "even": base, "worse": base + 0.1 + rng.normal(0, 1e-3, 20)}
+    answer = answer_of(dict(reversed(losses.items())) if turn else losses)
+    verdicts = {(row["first"], row["second"]): row["verdict"] for row in answer.verdicts}
+    assert verdicts["worse", "even"] == "higher" if turn else verdicts["even", "worse"] == "lower"
+    assert answer.decided and answer.table[-1]["activation"] == "worse"
+    against = answer._against("even", "worse")
+    assert against.verdict == Verdict.SUPPORTED and against.low <= against.mean <= against.high < 0
+    assert "worse" not in answer.sentences[0] and answer.table[0]["activation"] in answer.sentences[0]
+    text = page(answer, "actlab compare 'a<b' even")
+    html.parser.HTMLParser().feed(text)
+    assert "a&lt;b" in text and "a<b" not in text
+    assert text.index("<h1>") < text.index("<svg") < text.index("<table")
+
+
+def test_an_undecided_answer_says_what_it_would_take():
+    rng = np.random.default_rng(1)
+    losses = {name: rng.normal(1.0, 0.02, 8) for name in ("one", "other")}
+    answer = answer_of(losses)
+    assert not answer.decided and "more seeds" in str(answer)
+    json.dumps(answer.as_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("text, expected", [("30m", 1800), ("1h", 3600), ("2h30m", 9000), ("1.5h", 5400), ("90s", 90)])
+def test_budgets_are_times(text, expected):
+    assert command.seconds(text) == expected
+    assert command.seconds(duration(expected)) >= expected
+
+
+@pytest.mark.parametrize("text", ["", "soon", "0m", "-5m", "30", "1h1h"])
+def test_other_budgets_are_refused(text):
+    with pytest.raises(UserError, match="--budget"):
+        command.seconds(text)
