@@ -1,4 +1,4 @@
-"""What is computed about an activation: certified bounds, Gaussian moments and gains, dead zones; and its cost."""
+"""What is computed about an activation: bounds, Gaussian moments and gains, dead zones; and its cost."""
 
 import dataclasses
 import functools
@@ -10,17 +10,19 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from actlab.activations.catalogue import get
-from actlab.activations.definition import Activation
 from actlab.activations.proofs.bounds import Bounds, bounds_of
 from actlab.activations.proofs.dead_zones import DeadZone, dead_zones
 from actlab.activations.proofs.formulas import exact_of
+from actlab.activations.proofs.measured import measured_bounds
 from actlab.activations.proofs.moments import Moments, check_scale, moments
-from actlab.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
 class Properties(Bounds, Moments):
     """Bounds hold for every input, whatever the scale; moments for inputs of N(0, scale^2).
+
+    Where `proven` is false, the bounds were measured on a grid; where `sampled` is true, the moments are good to about
+    1e-4. Both need an exact formula, which every activation of actlab has.
 
     For a gated form act(z1) value(z2) the bounds are those of act. For polynorm everything is that of its limit of
     many features at this scale, a cubic function of each.
@@ -36,28 +38,17 @@ def properties(name: str, scale: Any = 1.0) -> Properties:
     """The properties of an activation at its parameters, trainable scalars at their start.
 
     Raises:
-        UserError: for an unknown name, a scale that is not a number from 1e-30 to 1e30, and an activation of your own
-            without an exact formula: bounds are never taken from samples.
+        UserError: as `moments`, and where a tail of an exact formula cannot be enclosed.
     """
     record, scale = get(name), check_scale(scale)
-    return Properties(
-        **_fields(_bounds(record, scale if not record.elementwise else 1.0)), **_fields(moments(name, scale))
-    )
+    moments_there = moments(name, scale)  # refuses what can neither be proven nor measured
+    exact = exact_of(record, scale if not record.elementwise else 1.0)
+    bounds = measured_bounds(record) if exact is None else bounds_of(exact)
+    return Properties(**_fields(bounds), **_fields(moments_there))
 
 
 def _fields(of: Any) -> dict[str, Any]:
     return {field.name: getattr(of, field.name) for field in dataclasses.fields(of)}
-
-
-@functools.lru_cache(maxsize=1024)
-def _bounds(record: Activation, scale: float) -> Bounds:
-    exact = exact_of(record, scale)
-    if exact is None:
-        raise UserError(
-            f"activation {record.name!r} has no exact formula, so its bounds cannot be certified: "
-            "give its record one, exact=lambda: activations.halves(left, right), or ask for activations.moments."
-        )
-    return bounds_of(exact)
 
 
 N_ELEMENTS = 1024

@@ -212,27 +212,32 @@ def require_known_activations(config: Config) -> None:
             require_activation(text, f"config.{path}")
 
 
-def require_activation(text: str, field: str) -> None:
+def require_activation(text: str, field: str, more: str = "") -> None:
     """Refuses an unknown activation before jax is imported, which takes seconds; the catalogue checks parameters.
 
     Raises:
-        UserError: for a name that the catalogue of actlab lacks.
+        UserError: for a name that the catalogue of actlab lacks; the sentence ends with `more`.
     """
     name, known = text.partition("(")[0].strip(), built_in_activations()
     if name not in known:
-        raise UserError(f"unknown activation {field}={text!r}: {suggestion(name, known)}")
+        raise UserError(f"unknown activation {field}={text!r}: {suggestion(name, known)}{more}")
 
 
-def activation_names(text: str, field: str) -> tuple[str, ...]:
+def activation_names(text: str, field: str, more: str = "") -> tuple[str, ...]:
     """The names of a list, "relu, celu(alpha=2)", with aliases and parameters resolved by the catalogue.
+
+    As in `require_known_activations`, the names are checked before the catalogue is imported, if it is not yet.
 
     Raises:
         UserError: for an unknown name, or parameters that are wrong.
     """
     # Commas within parentheses separate parameters, not names.
     given = [one.strip() for one in re.split(r",(?![^()]*\))", text)]
-    for one in given:
-        require_activation(one, field)
+    if not text.strip():
+        raise UserError(f"{field} is empty: name activations, separated by commas.")
+    if not sys.modules.get("actlab.activations"):
+        for one in given:
+            require_activation(one, field, more)
 
     from actlab import activations
 

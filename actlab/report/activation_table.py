@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from actlab.activations.proofs.bounds import Enclosure
+from actlab.activations.proofs.moments import Moments
 from actlab.activations.properties import Properties, properties
 
 NOTHING, INFINITY = "–", "∞"
@@ -18,18 +19,18 @@ SUBNORMAL = 2.0**-126  # smaller numbers count as 0 where the hardware flushes t
 
 COLUMNS: dict[str, Callable[[Properties], str]] = {
     "name": lambda row: row.name,
-    "inf f": lambda row: certified(row.minimum),
-    "at": lambda row: place(row.minimum_at),
-    "inf f'": lambda row: certified(row.slope_infimum),
-    "sup f'": lambda row: certified(row.slope_supremum),
-    "sup\n|f''|": lambda row: certified(row.curvature_supremum),
-    "limits": lambda row: f"{number(row.limit_left, 3)}, {number(row.limit_right, 3)}",
-    "mean": lambda row: number(row.mean if row.mean**2 > 1e-18 * row.second_moment else 0.0),
-    "var": lambda row: number(row.variance),
-    "kurt": lambda row: number(row.kurtosis),
-    "gain\nfwd": lambda row: number(row.forward_gain),
-    "gain\nbwd": lambda row: number(row.backward_gain),
-    "f' < 0": lambda row: f"{100 * row.negative_slope_share:.1f}%",
+    "inf f": lambda row: bound(row.minimum, row.proven),
+    "at": lambda row: place(row.minimum_at, row.proven),
+    "inf f'": lambda row: bound(row.slope_infimum, row.proven),
+    "sup f'": lambda row: bound(row.slope_supremum, row.proven),
+    "sup\n|f''|": lambda row: bound(row.curvature_supremum, row.proven),
+    "limits": lambda row: ", ".join(marked(number(end, 3), row.proven) for end in (row.limit_left, row.limit_right)),
+    "mean": lambda row: moment(row, mean(row)),
+    "var": lambda row: moment(row, row.variance),
+    "kurt": lambda row: moment(row, row.kurtosis),
+    "gain\nfwd": lambda row: moment(row, row.forward_gain),
+    "gain\nbwd": lambda row: moment(row, row.backward_gain),
+    "f' < 0": lambda row: marked(f"{100 * row.negative_slope_share:.1f}%", not row.sampled),
     "dead\nbelow": lambda row: _dead(row),
 }
 LEGEND = (
@@ -40,22 +41,53 @@ LEGEND = (
     "in {dtype} the gradient is exactly 0 from here down, as measured. Gated h = f(z) v: bounds, f' < 0 and dead below "
     "of f, the rest of h. Trained scalars have their initial values."
 )
+MEASURED = (
+    "≈: measured and not proven, because the activation has no exact formula. Bounds and limits were read on a grid of "
+    "float32 numbers, 2,048 per unit from -32 to 32 and 64 per doubling up to 131,072; moments and gains are sums over "
+    "262,144 float32 values, good to about 4 digits."
+)
 
 
 def of(names: Iterable[str], scale: float) -> Group:
     """The table of these activations for inputs of N(0, scale^2), with its legend; it fits 120 characters.
 
     Raises:
-        UserError: a name is unknown, the scale is out of range, or an activation has no exact formula.
+        UserError: a name is unknown, or the scale is out of range.
     """
     table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
     for heading in COLUMNS:
         left = heading == "name"
         table.add_column(heading, justify="left" if left else "right", overflow="fold", no_wrap=not left)
+    legend = "\n" + LEGEND.format(scale=scale, dtype=DEAD_DTYPE)
     for name in names:
         row = properties(name, scale)
         table.add_row(*(cell(row) for cell in COLUMNS.values()))
-    return Group(table, Text("\n" + LEGEND.format(scale=scale, dtype=DEAD_DTYPE)))
+        if not (row.proven or legend.endswith(MEASURED)):
+            legend = f"{legend} {MEASURED}"
+    return Group(table, Text(legend))
+
+
+def marked(text: str, certain: bool) -> str:
+    """A number that was measured and not proven has the mark ≈; – stays –."""
+    return text if certain or text == NOTHING else f"≈{text}"
+
+
+def bound(enclosure: Enclosure, proven: bool = True) -> str:
+    """A bound: its certain digits where it is proven, else what was found, with its mark."""
+    if proven:
+        return certified(enclosure)
+    ends = dict.fromkeys(number(end) for end in (enclosure.low, enclosure.high))
+    return marked("…".join(ends), proven)
+
+
+def mean(of: Moments) -> float:
+    """The mean, 0 where it is the rounding of one."""
+    return of.mean if of.mean**2 > 1e-18 * of.second_moment else 0.0
+
+
+def moment(row: Moments, value: float) -> str:
+    """A moment or gain of the row, with a mark if it was sampled."""
+    return marked(number(value), not row.sampled)
 
 
 def certified(enclosure: Enclosure) -> str:
@@ -74,7 +106,7 @@ def certified(enclosure: Enclosure) -> str:
     return f"{number(low)}…{number(high)}"
 
 
-def place(enclosure: Enclosure | None) -> str:
+def place(enclosure: Enclosure | None, proven: bool = True) -> str:
     """Where an extremum is attained: a point, all points on one side of it, or – for nowhere."""
     if enclosure is None:
         return NOTHING
@@ -82,8 +114,8 @@ def place(enclosure: Enclosure | None) -> str:
     if low == -math.inf and high == math.inf:
         return "all"
     if low == -math.inf:
-        return f"≤ {number(high)}"
-    return f"≥ {number(low)}" if high == math.inf else certified(enclosure)
+        return f"≤ {marked(number(high), proven)}"
+    return f"≥ {marked(number(low), proven)}" if high == math.inf else bound(enclosure, proven)
 
 
 def number(value: float | None, digits: int = 4) -> str:

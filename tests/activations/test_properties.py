@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actlab import activations
+from actlab.activations.proofs.bounds import Enclosure
 from actlab.activations.proofs.formulas import derivatives, exact_of
+from actlab.activations.proofs.measured import measured_bounds
 from actlab.errors import UserError
 
 INF = math.inf
@@ -321,9 +323,9 @@ def test_a_loose_tail_is_followed_until_it_decides(register):
 
 
 def test_what_cannot_be_certified_is_told(register):
-    register("plain", lambda x: x * 2)
-    with pytest.raises(UserError, match="'plain' has no exact formula, so its bounds cannot be certified: give"):
-        activations.properties("plain")
+    register("whole", lambda x: x / jnp.sum(x), elementwise=False)
+    with pytest.raises(UserError, match="'whole' is not elementwise: give its record an exact formula"):
+        activations.properties("whole")
     register("wrong", lambda x: x * 2, exact=lambda: activations.whole(lambda x: x * 2.001))
     for compute in (activations.properties, activations.moments):
         with pytest.raises(UserError, match="'wrong' differs from its function by 0.008 at -8"):
@@ -333,6 +335,50 @@ def test_what_cannot_be_certified_is_told(register):
     register("open", lambda x: x * jnp.exp(-jnp.abs(x)), exact=lambda: activations.halves(lambda x: -right(-x), right))
     with pytest.raises(UserError, match="cannot be enclosed"):
         activations.properties("open")
+
+
+# A smooth one, kinks of the slope and of the curvature, flat parts, limits, and values that grow without end.
+@pytest.mark.parametrize("name", ["gelu", "relu6", "hard_swish", "softsign", "leaky_relu2", "silu"])
+def test_what_is_measured_is_what_is_proven(name):
+    proven, measured = activations.properties(name), measured_bounds(activations.get(name))
+    assert proven.proven and not proven.sampled and not measured.proven
+    for field in dataclasses.fields(measured):
+        one, other = getattr(proven, field.name), getattr(measured, field.name)
+        if isinstance(one, Enclosure):
+            found, true = (other.low, other.high), (one.low, one.high)
+            assert found == pytest.approx(true, rel=1e-4, abs=5e-3 if field.name.endswith("_at") else 1e-5), field.name
+        elif field.name != "proven":
+            # softsign is 1e-5 from its limit where the grid ends.
+            assert other == (pytest.approx(one, abs=2e-5) if isinstance(one, float) else one), field.name
+
+
+def test_without_a_formula_properties_are_measured_and_say_so(register):
+    # x e^(-|x| / 2), which is odd, has its maximum at 2 and its steepest slope, 1, at 0.
+    register("ripple", lambda x: x * jnp.exp(-jnp.abs(x) / 2))
+    p = activations.properties("ripple", 0.5)
+    assert not p.proven and p.sampled
+    assert p.maximum.value == pytest.approx(2 / math.e, rel=1e-5) and p.maximum_at.value == pytest.approx(2, abs=5e-3)
+    assert p.slope_supremum.value == pytest.approx(1, abs=1e-4) and p.slope_supremum_at.value == pytest.approx(
+        0, abs=5e-3
+    )
+    assert (p.limit_left, p.limit_right, p.monotone, p.kinks) == (0, 0, False, ())
+    assert p.scale == 0.5 and p.mean == pytest.approx(0, abs=1e-6)
+
+
+def test_what_is_measured_where_values_end_or_do_not_settle(register):
+    register("endless", lambda x: jnp.exp(x))  # overflows at 88
+    p = activations.properties("endless", 0.1)
+    assert (p.limit_left, p.limit_right) == (0, INF) and p.maximum.value == p.lipschitz.value == INF
+    assert p.minimum.value == 0 and p.minimum_at is None and p.monotone
+    register("endless_wave", jnp.sin)
+    p = activations.properties("endless_wave")
+    assert math.isnan(p.limit_left) and p.minimum.value == pytest.approx(-1) and abs(p.minimum_at.value) < 32
+    # Cancels on the left: its values there scatter about the limit, which they do not take.
+    register("scattered", lambda x: x * jnp.arctan2(1.0, -x) / jnp.pi)
+    p = activations.properties("scattered")
+    assert p.minimum.value == pytest.approx(-1 / math.pi, rel=1e-5) and p.minimum_at is None
+    register("kinked", lambda x: jnp.abs(x - 0.3) + jnp.maximum(x, -1 / 3))
+    assert activations.properties("kinked").kinks == pytest.approx((-1 / 3, 0.3), abs=2e-5)
 
 
 def test_a_cube_cannot_be_told_monotone(register):

@@ -151,7 +151,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
         (["activations", "training"], "unexpected argument 'training'"),
         (["activations", "--activations=relu,gleu"], r"gleu.* did you mean 'gelu'"),
         (["activations", "--activations=gelu_scale(s=-1)"], r"--activations='gelu_scale\(s=-1\)'.* out of range"),
-        (["activations", "--activations="], "unknown activation --activations=''"),
+        (["activations", "--activations="], "--activations is empty"),
         (["activations", "--dtypes=bfloat61"], "--dtypes=bfloat61: did you mean 'bfloat16'"),
         (["activations", "--dtypes="], "unknown --dtypes="),
         (["activations", "--sizes=2048"], "--sizes=2048 is not a size: write TOKENSxWIDTH"),

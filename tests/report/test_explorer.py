@@ -192,7 +192,6 @@ def test_the_command_writes_the_file_whole(tmp_path, monkeypatch):
         (["--html=."], "--html=."),
         (["--html="], "--html=."),
         (["--html=x.html", "--scale=2"], "--scale=2.0"),
-        (["--html=x.html", "--names=relu"], "--names=relu"),
         (["--html=x.html", "--plot=x"], "--plot=x"),
     ],
 )

@@ -221,6 +221,8 @@ LIMIT_TOLERANCE = 1e-9
 class Bounds:
     """Enclosures proven by interval arithmetic, at most 1e-6 wide, or 1e-6 of the number where that is above 1.
 
+    Those of an activation without an exact formula are `measured.measured_bounds`, and `proven` is false.
+
     Where an extremum is taken is enclosed too: a point about as closely; a whole interval where the function is
     constant (relu's minimum: [-inf, 0]); the rightmost of several points (tanh's curvature: 0.658, not -0.658). None
     means a limit at infinity, taken nowhere within 32 of the distances over which the function bends. At a kink both
@@ -228,6 +230,7 @@ class Bounds:
     points where the slope is proven to jump, by at least a few units in the last place.
     """
 
+    proven: bool
     minimum: Enclosure
     minimum_at: Enclosure | None
     maximum: Enclosure
@@ -256,6 +259,7 @@ def bounds_of(function: Piecewise) -> Bounds:
     falls, rises = infimum(function, 1), _supremum(function, 1)
     curvature = _larger(_supremum(function, 2), infimum(function, 2, sign=1))
     return Bounds(
+        proven=True,
         minimum=least.value,
         minimum_at=least.place,
         maximum=most.value,

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy.optimize
 import scipy.special
@@ -18,6 +16,7 @@ from actlab.activations.catalogue import get
 from actlab.activations.definition import Activation
 from actlab.activations.proofs.formulas import derivatives, exact_of, exact_of_value
 from actlab.activations.proofs.jets import Piecewise
+from actlab.activations.proofs.measured import derivatives_of
 from actlab.errors import UserError
 
 REACH = 14.0  # beyond 14 standard deviations phi times any eighth power is below 1e-33
@@ -42,6 +41,7 @@ class Moments:
     name: str
     scale: float
     gated: bool
+    sampled: bool  # from float32 values of the function; otherwise integrals of its exact formula
     mean: float
     second_moment: float
     variance: float
@@ -65,6 +65,7 @@ class _Sample:
     slope: np.ndarray
     curvature: np.ndarray
     negative_slope_share: float
+    sampled: bool
 
     def mean(self, of: np.ndarray) -> float:
         return float(self.weight @ of)
@@ -127,7 +128,7 @@ def _sample_of_formula(exact: Piecewise, scale: float) -> _Sample:
     ends = np.array([(piece.low, piece.high) for piece in exact.pieces]) / scale
     slope = lambda x: float(derivatives(exact, np.array([x]))[1, 0])  # noqa: E731
     share = sum(_negative_share(z[i], rows[1, i], slope, scale, end) for i, end in zip(pieces, ends, strict=True))
-    return _Sample(weight, *rows, negative_slope_share=float(share))
+    return _Sample(weight, *rows, negative_slope_share=float(share), sampled=False)
 
 
 def _negative_share(
@@ -155,13 +156,9 @@ def _sample_of_function(fn: Callable, record: Activation, scale: float) -> _Samp
     if not record.elementwise:
         raise UserError(f"activation {record.name!r} is not elementwise: give its record an exact formula.")
     z, weight = dense_nodes(scale)
-    slope = lambda x: jax.jvp(fn, (x,), (jnp.ones_like(x),))[1]  # noqa: E731
-    curvature = lambda x: jax.jvp(slope, (x,), (jnp.ones_like(x),))[1]  # noqa: E731
-    # The initialiser of a model asks for a gain while it is traced; the gain must be a number even then.
-    with jax.ensure_compile_time_eval():
-        x = jnp.asarray(z, jnp.float32)
-        value, first, second = (np.asarray(f(x), np.float64) for f in (fn, slope, curvature))
-    return _Sample(weight, value, first, second, negative_slope_share=float(weight @ (first < 0)))
+    value, slope, curvature = derivatives_of(fn, z)
+    share = float(weight @ (slope < 0))
+    return _Sample(weight, value, slope, curvature, negative_slope_share=share, sampled=True)
 
 
 def _gain(second_moment: float, scale: float = 1.0) -> float:
@@ -177,6 +174,7 @@ def _plain(record: Activation, scale: float, f: _Sample) -> Moments:
         name=record.name,
         scale=scale,
         gated=False,
+        sampled=f.sampled,
         mean=mean,
         second_moment=f.raw(2),
         variance=variance,
@@ -203,6 +201,7 @@ def _gated(record: Activation, scale: float, act: _Sample, value: _Sample) -> Mo
         name=record.name,
         scale=scale,
         gated=True,
+        sampled=act.sampled or value.sampled,
         mean=mean,
         second_moment=second_moment,
         variance=variance,

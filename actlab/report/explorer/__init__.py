@@ -5,7 +5,9 @@ from collections.abc import Sequence
 
 import jax
 
+from actlab.activations.catalogue import is_built_in
 from actlab.activations.proofs.dead_zones import DTYPES
+from actlab.report import activation_table
 from actlab.report.charts import style
 from actlab.report.explorer import figures, tables
 from actlab.report.explorer.facts import REACH, SCALE, SCALES, Facts, facts
@@ -24,6 +26,7 @@ FAMILIES = {
     "gates": ("bilinear", "reglu", "drelu", "geglu", "geglu_tanh", "swiglu", "glu"),
 }
 _OTHERS = "others"
+_ALL = 4  # so many are all chosen at first
 _FIRST = ("relu", "gelu", "silu", "tanh")
 _LEAD = (
     "Pick activations, compare their values, slopes f′ and curvatures f″, and move the scale of the input. Every "
@@ -60,12 +63,16 @@ def page(known: Sequence[Facts]) -> str:
         known: `facts(name)` of each activation that can be picked.
     """
     names = [one.name for one in known]
-    chosen = tuple(name for name in _FIRST if name in names) or tuple(names[:4])
+    own = [name for name in names if not is_built_in(name)]
+    first = [*own, *(name for name in _FIRST if name in names)]
+    chosen = tuple(names if len(names) <= _ALL else first or names[:_ALL])
     zones = _ZONES.format(backend=jax.default_backend(), version=jax.__version__)
     dtype = Controls((Choice("dtype", "dtype", DTYPES, DTYPES[1]),))
+    unproven = [one.name for one in known if not one.properties.proven]
+    measured = (Text(f"{', '.join(unproven)}: {activation_table.MEASURED}", "warning"),) if unproven else ()
     sections = [
-        Section("explore", "Curves and moments", _explore(known, chosen)),
-        Section("properties", "Properties", (Text(_BOUNDS, "note"), tables.properties(known))),
+        Section("explore", "Curves and moments", (*measured, *_explore(known, chosen))),
+        Section("properties", "Properties", (Text(_BOUNDS, "note"), *measured, tables.properties(known))),
         Section("zones", "Dead zones", (Text(zones, "note"), dtype, figures.alive(known), tables.dead_zones(known))),
         Section("formulas", "Formulas and sources", (Text(_FORMULAS, "note"), tables.formulas(known))),
     ]

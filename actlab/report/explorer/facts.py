@@ -3,8 +3,10 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -13,6 +15,7 @@ from actlab.activations.definition import Activation
 from actlab.activations.proofs.bounds import Enclosure
 from actlab.activations.proofs.formulas import FLOATS, exact_of
 from actlab.activations.proofs.jets import Jet, Piece
+from actlab.activations.proofs.measured import BESIDE, derivatives_of
 from actlab.activations.proofs.moments import Moments, moments
 from actlab.activations.properties import Properties, properties
 
@@ -57,7 +60,7 @@ def facts(name: str, complete: bool = True) -> Facts:
         complete: computes everything now, which takes half a second, most of it for the dead zones.
 
     Raises:
-        UserError: the name is unknown, or the activation has no exact formula.
+        UserError: the name is unknown.
     """
     found = Facts(get(name), properties(name, SCALE))
     if complete:
@@ -68,13 +71,30 @@ def facts(name: str, complete: bool = True) -> Facts:
 def curves(known: Properties) -> tuple[list[tuple[float, float]], ...]:
     """f, f' and f'' in float64 from the exact formulas, with as few points as linear interpolation needs.
 
-    Kinks and extrema are points. At a jump, a point with y = NaN between the two sides breaks the line. Of a
-    vector-valued activation it is the formula at scale 1.
+    Without a formula they are float32 values of the function and of its derivatives by autodiff. Kinks and extrema are
+    points. At a jump, a point with y = NaN between the two sides breaks the line. Of a vector-valued activation it is
+    the formula at scale 1.
     """
-    exact = exact_of(get(known.name), 1.0)
-    assert exact is not None  # it has properties, so it has a formula
+    record = get(known.name)
+    exact = exact_of(record, 1.0)
+    if exact is None:
+        ends = (-math.inf, *known.kinks, math.inf)
+        pieces = [(low, high, functools.partial(_measured, record.fn, low, high)) for low, high in pairwise(ends)]
+    else:
+        pieces = [(piece.low, piece.high, functools.partial(_exact, piece)) for piece in exact.pieces]
     fixed = np.unique([*np.arange(-REACH, REACH + HOVER, HOVER), *_extrema(known)])
-    return tuple(_joined(_piece(piece, order, fixed) for piece in exact.pieces) for order in range(3))
+    return tuple(_joined(_piece(*piece, order, fixed) for piece in pieces) for order in range(3))
+
+
+def _exact(piece: Piece, x: Values, order: int) -> Values:
+    with np.errstate(all="ignore"):
+        value = piece.formula(Jet.variable(x, 2, FLOATS)).derivative(order)
+    return np.broadcast_to(np.asarray(value, np.float64), x.shape)
+
+
+def _measured(fn: Callable[..., jax.Array], low: float, high: float, x: Values, order: int) -> Values:
+    """At a kink, from the inside of the piece."""
+    return derivatives_of(fn, np.clip(x, low + BESIDE, high - BESIDE))[order]
 
 
 def _extrema(known: Properties) -> Iterable[float]:
@@ -92,15 +112,16 @@ def _is_point(place: Enclosure) -> bool:
     return place.width < _POINT and abs(place.value) <= REACH
 
 
-def _piece(piece: Piece, order: int, fixed: Values) -> list[tuple[float, float]]:
-    low, high = max(piece.low, -REACH), min(piece.high, REACH)
+def _piece(
+    low: float, high: float, evaluate: Callable[[Values, int], Values], order: int, fixed: Values
+) -> list[tuple[float, float]]:
+    low, high = max(low, -REACH), min(high, REACH)
     if low >= high:
         return []
     x = np.unique([low, *np.arange(-REACH, REACH, _FINE), *fixed, high])
     x = x[(low <= x) & (x <= high)]
-    with np.errstate(all="ignore"):
-        value = piece.formula(Jet.variable(x, 2, FLOATS)).derivative(order)
-    y = np.broadcast_to(np.asarray(value, np.float64), x.shape)
+    y = evaluate(x, order)
+    x, y = x[np.isfinite(y)], y[np.isfinite(y)]
     kept = _thin(x, y, np.flatnonzero(np.isin(x, [low, *fixed, high])).tolist())
     return list(zip(x[kept].tolist(), y[kept].tolist(), strict=True))
 

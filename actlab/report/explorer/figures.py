@@ -1,5 +1,6 @@
 """The figures of the explorer: curves, moments over the input scale, and where gradients are not zero."""
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from actlab.report.page import Figure, Rows
 
 WIDTH = 4  # the first range of x, to each side
 QUANTITIES = {
-    "mean": lambda m: m.mean if m.mean**2 > 1e-18 * m.second_moment else 0.0,  # as in the printed table
+    "mean": activation_table.mean,
     "variance": lambda m: m.variance,
     "E f²": lambda m: m.second_moment,
     "forward gain": lambda m: m.forward_gain,
@@ -64,11 +65,11 @@ def overlay(known: Sequence[Facts], chosen: Sequence[str]) -> Figure:
 
 def _sentence(facts: Facts) -> str:
     known = facts.properties
-    least = f" at {activation_table.place(known.minimum_at)}" if known.minimum_at else ""
-    slopes = f"{activation_table.certified(known.slope_infimum)} to {activation_table.certified(known.slope_supremum)}"
+    bound = functools.partial(activation_table.bound, proven=known.proven)
+    least = f" at {activation_table.place(known.minimum_at, known.proven)}" if known.minimum_at else ""
     return (
-        f"{facts.name}: least f {activation_table.certified(known.minimum)}{least}, f′ from {slopes}, "
-        f"|f″| up to {activation_table.certified(known.curvature_supremum)}."
+        f"{facts.name}: least f {bound(known.minimum)}{least}, f′ from {bound(known.slope_infimum)} to "
+        f"{bound(known.slope_supremum)}, |f″| up to {bound(known.curvature_supremum)}."
     )
 
 

@@ -40,7 +40,11 @@ _EXTREMA = ("inf f", "inf f′", "sup f′", "sup |f″|")
 def numbers(known: Sequence[Facts]) -> Table:
     """Moments, gains and the share of negative slopes at each scale; the page shows the chosen rows."""
     rows = [
-        [_name(facts), _number(moments.scale), *(_number(float(of(moments))) for of in QUANTITIES.values())]
+        [
+            _name(facts),
+            _number(moments.scale),
+            *(_number(float(of(moments)), not moments.sampled) for of in QUANTITIES.values()),
+        ]
         for facts in known
         for moments in facts.moments
     ]
@@ -63,9 +67,9 @@ def _properties(facts: Facts) -> list[Cell | str]:
         (known.slope_supremum, known.slope_supremum_at),
         (known.curvature_supremum, known.curvature_supremum_at),
     )
-    pairs = [cell for value, place in extrema for cell in (_certified(value), _place(place))]
-    kinks = ", ".join(activation_table.number(kink) for kink in known.kinks)
-    limits = (_number(known.limit_left), _number(known.limit_right))
+    pairs = [cell for value, place in extrema for cell in (_bound(value, known.proven), _place(place, known.proven))]
+    kinks = ", ".join(activation_table.marked(activation_table.number(kink), known.proven) for kink in known.kinks)
+    limits = (_number(known.limit_left, known.proven), _number(known.limit_right, known.proven))
     return [_name(facts, link="formulas-table"), *pairs, *limits, Cell(kinks or "-", len(known.kinks) or None)]
 
 
@@ -112,18 +116,18 @@ def _normal(end: float | None) -> float | None:
     return 0.0 if end is not None and 0 < end < 2 * activation_table.SUBNORMAL else end
 
 
-def _number(value: float | None) -> Cell:
-    return _cell(activation_table.number(value), value)
+def _number(value: float | None, certain: bool = True) -> Cell:
+    return _cell(activation_table.marked(activation_table.number(value), certain), value)
 
 
-def _certified(value: Enclosure) -> Cell:
-    return _cell(activation_table.certified(value), value.value)
+def _bound(value: Enclosure, proven: bool) -> Cell:
+    return _cell(activation_table.bound(value, proven), value.value)
 
 
-def _place(place: Enclosure | None) -> Cell:
+def _place(place: Enclosure | None, proven: bool) -> Cell:
     if place is None:
         return _cell(activation_table.NOTHING, None)
-    return _cell(activation_table.place(place), place.high if math.isfinite(place.high) else place.low)
+    return _cell(activation_table.place(place, proven), place.high if math.isfinite(place.high) else place.low)
 
 
 def _cell(text: str, order: float | None) -> Cell:
