@@ -111,7 +111,7 @@ def test_known_activations_pass(monkeypatch):
     command.require_known_activations(replace(Config(), sweep=sweep))
 
 
-@pytest.mark.parametrize(("word", "answer"), [("mian", "did you mean 'main'"), ("--config=x", "'main'")])
+@pytest.mark.parametrize(("word", "answer"), [("mian", "did you mean 'main'"), ("--config=x", "nearest")])
 def test_an_unknown_command_is_one_sentence_and_exit_code_2(refused, word, answer):
     assert answer in refused(actlab.main, word)
 
