@@ -1,20 +1,26 @@
 """actlab: which activation should a Transformer use, at which learning rate, and how sure can we be?
 
-The rooms of the Python API are imported when they are first used: `actlab.activations.get("gelu").fn(x)`. Type checkers
-read their names from __init__.pyi.
+    answer = actlab.compare(["relu", "gelu"], budget="20m")
+    run = actlab.train("configs/tinystories_gelu.py:small", seed=2)
+
+These and the rooms are imported when they are first used: `actlab.activations.get("gelu").fn(x)`. Type checkers read
+their names from __init__.pyi.
 """
 
-import importlib
-from types import ModuleType
+import importlib as _importlib
+from typing import Any as _Any
 
 _ROOMS = ("activations", "analysis", "claims", "config", "data", "interop", "models", "sweeps", "training", "workdir")
+_CALLS = ("compare", "train")
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> _Any:
+    if name in _CALLS:
+        return getattr(_importlib.import_module("actlab.api"), name)
     if name not in _ROOMS:
         raise AttributeError(f"module 'actlab' has no attribute {name!r}")
-    return importlib.import_module(f"actlab.{name}")
+    return _importlib.import_module(f"actlab.{name}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_ROOMS]
+    return [*_ROOMS, *_CALLS]

@@ -8,3 +8,5 @@ from actlab import models as models
 from actlab import sweeps as sweeps
 from actlab import training as training
 from actlab import workdir as workdir
+from actlab.api import compare as compare
+from actlab.api import train as train

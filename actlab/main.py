@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
     """Validates the command line before jax is imported, then trains; returns the exit code."""
     given = flags.FlagValues()
     command.define_config(given)
-    flags.DEFINE_string("workdir", None, "Folder of a run or a sweep.", flag_values=given)
+    flags.DEFINE_string("workdir", None, "Folder of a run, a sweep or a comparison.", flag_values=given)
     flags.DEFINE_string("run", None, "Name of one run of a sweep.", flag_values=given)
     flags.DEFINE_bool("dry_run", False, "Prints the plan and trains nothing.", flag_values=given)
     flags.DEFINE_bool(

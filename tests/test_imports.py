@@ -52,6 +52,7 @@ MAY_IMPORT = {
         "workdir",
     },
     "bench": {"activations", "config", "models", "training"},
+    "api": {"activations", "adaptive", "config", "data", "models", "sweeps", "training", "workdir"},
     "main": {"cli", "config", "sweeps", "training"},
     "__init__": set(),
     "__main__": set(),

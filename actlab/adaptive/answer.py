@@ -2,8 +2,10 @@
 
 import dataclasses
 import html
+import importlib
 import itertools
 import math
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +29,14 @@ class Measured:
     failed: int  # of the seeds, runs that diverged or collapsed
 
 
+class Table(list[dict[str, Any]]):
+    """A list of dicts, a row each."""
+
+    def to_pandas(self) -> Any:
+        """A pandas.DataFrame of the rows; raises ModuleNotFoundError where pandas is not installed."""
+        return importlib.import_module("pandas").DataFrame(list(self))
+
+
 @dataclasses.dataclass(frozen=True)
 class Answer:
     """What a comparison has found so far; losses in `unit`, times in seconds.
@@ -46,7 +56,8 @@ class Answer:
     sds: Mapping[tuple[str, str], float]  # of the paired differences
     first_look: int
     searched: Mapping[str, Mapping[float, Progress]]
-    stopped: bool
+    workdir: pathlib.Path
+    signal: int  # that stopped it, or 0
 
     @property
     def decided(self) -> bool:
@@ -54,9 +65,9 @@ class Answer:
         return bool(self.pairs) and all(pair.verdict != Verdict.UNDECIDED for pair in self.pairs)
 
     @property
-    def verdicts(self) -> list[dict[str, Any]]:
+    def verdicts(self) -> "Table":
         """A dict per pair: first, second, verdict in words, difference (first less second), low, high, seeds."""
-        return [
+        return Table(
             {
                 "first": pair.first,
                 "second": pair.second,
@@ -68,13 +79,13 @@ class Answer:
                 "decided_at": pair.decided_at,
             }
             for pair in self.pairs
-        ]
+        )
 
     @property
-    def table(self) -> list[dict[str, Any]]:
+    def table(self) -> "Table":
         """A dict per activation, the lowest mean test loss first."""
         rows = sorted(self.activations, key=lambda one: (math.isnan(one.loss), one.loss))
-        return [
+        return Table(
             {
                 "activation": one.name,
                 "learning_rate": one.rate,
@@ -84,7 +95,7 @@ class Answer:
                 "failed": one.failed,
             }
             for one in rows
-        ]
+        )
 
     @property
     def sentences(self) -> list[str]:
@@ -118,6 +129,10 @@ class Answer:
 
     def __str__(self) -> str:
         return " ".join(self.sentences)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the answer, the intervals and both tables."""
+        return f"<style>{_STYLE}</style><div class=actlab>{_body(self)}</div>"
 
     def as_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -174,8 +189,27 @@ class Answer:
 
 def page(answer: Answer, command: str) -> str:
     """A self-contained page whose first screen is the answer."""
+    tried = "".join(
+        f"<tr><td>{_e(name)}</td><td class=n>{rate:g}</td><td class=n>{one.rung}/{RUNGS}</td>"
+        f"<td class=n>{'failed' if any(one.failed) else ' '.join(format(loss, '.4f') for loss in one.losses)}</td></tr>"
+        for name, rates in answer.searched.items()
+        for rate, one in sorted(rates.items())
+    )
+    return _PAGE.format(
+        title=_e(answer.sentences[0]),
+        style=_STYLE,
+        body=_body(answer),
+        tried=tried,
+        first_look=answer.first_look,
+        spent=duration(answer.spent),
+        budget=duration(answer.budget),
+        command=_e(command),
+    )
+
+
+def _body(answer: Answer) -> str:
+    """The answer, its figure, and tables of pairs and activations."""
     first, *others = answer.sentences
-    said = " ".join(others)
     pairs = "".join(
         f"<tr><td>{_e(row['first'])} less {_e(row['second'])}</td><td>{_e(row['verdict'])}</td>"
         f"<td class=n>{_number(row['difference'])}</td><td class=n>{_number(row['low'])} to {_number(row['high'])}</td>"
@@ -188,25 +222,14 @@ def page(answer: Answer, command: str) -> str:
         f"<td class=n>{row['seeds']}</td><td class=n>{row['failed']}</td><td>{_e(row['rate_not_resolved'])}</td></tr>"
         for row in answer.table
     )
-    tried = "".join(
-        f"<tr><td>{_e(name)}</td><td class=n>{rate:g}</td><td class=n>{one.rung}/{RUNGS}</td>"
-        f"<td class=n>{'failed' if any(one.failed) else ' '.join(format(loss, '.4f') for loss in one.losses)}</td></tr>"
-        for name, rates in answer.searched.items()
-        for rate, one in sorted(rates.items())
-    )
-    return _PAGE.format(
-        title=_e(first),
-        said=_e(said),
+    return _BODY.format(
+        first=_e(first),
+        said=_e(" ".join(others)),
         figure=_figure(answer),
         unit=_e(answer.unit),
         margin=f"{answer.margin:g}",
         pairs=pairs,
         losses=losses,
-        tried=tried,
-        first_look=answer.first_look,
-        spent=duration(answer.spent),
-        budget=duration(answer.budget),
-        command=_e(command),
     )
 
 
@@ -275,25 +298,21 @@ def _figure(answer: Answer) -> str:
     )
 
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 3rem auto; padding: 0 1rem; color: #222;
-  background: #fff }}
-h1 {{ font-size: 1.9rem; line-height: 1.2; margin-bottom: .5rem }} h2 {{ font-size: 1.1rem; margin-top: 2.2rem }}
-table {{ border-collapse: collapse; width: 100% }} td, th {{ text-align: left; padding: .3rem .8rem .3rem 0;
-  border-bottom: 1px solid #ddd }} .n {{ text-align: right; font-variant-numeric: tabular-nums }}
-svg {{ width: 100%; height: auto; font-size: 13px }} svg text {{ fill: currentColor }}
-.band {{ fill: #8883 }} .zero {{ stroke: #888 }} .bar {{ stroke-width: 3 }}
-.lower {{ stroke: #0a6a4a; fill: #0a6a4a }} .higher {{ stroke: #b04a00; fill: #b04a00 }}
-.equivalent {{ stroke: #2a5db0; fill: #2a5db0 }} .undecided {{ stroke: #777; fill: #777 }}
-code {{ font-size: .9em }} .small {{ color: #555; font-size: .9rem }}
-@media (prefers-color-scheme: dark) {{ body {{ color: #ddd; background: #16181c }} td, th {{ border-color: #333 }}
-  .small {{ color: #aaa }} .lower {{ stroke: #4cc79a; fill: #4cc79a }} .higher {{ stroke: #f0934e; fill: #f0934e }}
-  .equivalent {{ stroke: #7fa8ef; fill: #7fa8ef }} }}
-</style></head><body>
-<h1>{title}</h1>
+_STYLE = """
+.actlab { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem }
+.actlab h1 { font-size: 1.9rem; line-height: 1.2; margin-bottom: .5rem }
+.actlab h2 { font-size: 1.1rem; margin-top: 2.2rem }
+.actlab table { border-collapse: collapse; width: 100% }
+.actlab td, .actlab th { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #8884 }
+.actlab .n { text-align: right; font-variant-numeric: tabular-nums }
+.actlab svg { width: 100%; height: auto; font-size: 13px } .actlab svg text { fill: currentColor }
+.actlab .band { fill: #8883 } .actlab .zero { stroke: #888 } .actlab .bar { stroke-width: 3 }
+.actlab .lower { stroke: #0a8a5f; fill: #0a8a5f } .actlab .higher { stroke: #c25a10; fill: #c25a10 }
+.actlab .equivalent { stroke: #3b74d0; fill: #3b74d0 } .actlab .undecided { stroke: #888; fill: #888 }
+.actlab .small { opacity: .75; font-size: .9rem }
+"""
+_BODY = """
+<h1>{first}</h1>
 <p>{said}</p>
 {figure}
 <p class="small">Differences of test loss in {unit}, negative where the first is lower. The band is the margin of
@@ -304,6 +323,15 @@ equivalence, {margin}.</p>
 <h2>Activations</h2>
 <table><tr><th>activation</th><th class=n>test loss</th><th class=n>learning rate</th><th class=n>seeds</th>
 <th class=n>failed</th><th></th></tr>{losses}</table>
+"""
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ margin: 3rem auto; max-width: 52rem; padding: 0 1rem; color: #222; background: #fff }}
+@media (prefers-color-scheme: dark) {{ body {{ color: #ddd; background: #16181c }} }}
+{style}</style></head><body class="actlab">
+{body}
 <h2>Learning rates that were tried</h2>
 <p class="small">On seeds of their own, by validation loss; a rate that could not win any more was stopped before its
 last step.</p>

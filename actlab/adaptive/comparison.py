@@ -108,12 +108,12 @@ class Comparison:
             pass
         while self._known["rates"] and self._judge(stop):
             pass
-        answer = self.answer(bool(stop.received))
+        answer = self.answer(stop.received or 0)
         self._save()
         write_atomically(self._path / "answer.json", json.dumps(answer.as_dict(), indent=2) + "\n")
         return answer
 
-    def answer(self, stopped: bool = False) -> Answer:
+    def answer(self, signal: int = 0) -> Answer:
         """What the seeds so far say."""
         runs = self._results("judgement")
         losses, failed = self._losses(runs)
@@ -138,7 +138,8 @@ class Comparison:
             sds=self._sds(losses),
             first_look=judgement.first_look(self._n_pairs),
             searched=self._searched(),
-            stopped=stopped,
+            workdir=self._path,
+            signal=signal,
         )
 
     # What is known, and what it costs.

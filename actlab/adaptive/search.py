@@ -162,7 +162,7 @@ class _Search:
         return -self.at[place].rung, self._usable[place]
 
     def _rate(self, place: int) -> float:
-        return self.start if place == 0 else float(f"{self.start * STEP**place:.6g}")
+        return self.start if place == 0 else float(f"{self.start * STEP**place:.4g}")
 
     def _tasks(self, places: Iterable[int], rung: int) -> tuple[Task, ...]:
         """To train these places up to a rung, but those that are beyond it, out of reach, or failed."""

@@ -1,6 +1,6 @@
 """Lists the claims of the three texts with verdict and evidence, computed anew.
 
-python -m actlab claims --text=A --verdict=false
+python -m actlab claims --source=A --verdict=false
 """
 
 import pathlib
@@ -17,7 +17,7 @@ def main(argv: Sequence[str]) -> None:
     """Prints a table, a claim or the answers."""
     given = flags.FlagValues()
     flags.DEFINE_string("id", None, "Prints this claim in full, A20 for example.", flag_values=given)
-    flags.DEFINE_string("text", None, "Claims of this text only: A, B or C.", flag_values=given)
+    flags.DEFINE_string("source", None, "Claims of this text only: A, B or C.", flag_values=given)
     flags.DEFINE_string("kind", None, "Claims of this kind only, math for example.", flag_values=given)
     flags.DEFINE_string(
         "verdict",
@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> None:
     )
     command.parse(__doc__, argv, given)
     alone = [f"--{name}" for name in ("id", "questions") if given[name].value]
-    filters = [f"--{name}" for name in ("text", "kind", "verdict") if given[name].value is not None]
+    filters = [f"--{name}" for name in ("source", "kind", "verdict") if given[name].value is not None]
     if alone and len(alone) + len(filters) > 1:
         raise UserError(f"{alone[0]} cannot be combined with other flags: leave out {', '.join(alone[1:] + filters)}.")
 
@@ -51,5 +51,5 @@ def main(argv: Sequence[str]) -> None:
         return
     if given.verdict not in (None, *claims.Verdict):
         raise UserError(f"unknown --verdict={given.verdict}: {suggestion(given.verdict, map(str, claims.Verdict))}")
-    rows = claims.examine(claims.select(text=given.text, kind=given.kind), results)
+    rows = claims.examine(claims.select(text=given.source, kind=given.kind), results)
     console.print(claim.table([row for row in rows if given.verdict in (None, row[1].verdict)]))

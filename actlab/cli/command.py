@@ -255,7 +255,7 @@ def built_in_activations() -> frozenset[str]:
 
 def define_run(values: flags.FlagValues) -> None:
     """Defines --workdir and --run, and --activations: a user's own activations are code, which no workdir holds."""
-    flags.DEFINE_string("workdir", None, "Folder of a run or a sweep.", flag_values=values)
+    flags.DEFINE_string("workdir", None, "Folder of a run, a sweep or a comparison.", flag_values=values)
     flags.DEFINE_string("run", None, "Name of one run of a sweep.", flag_values=values)
     define_activations(values)
 

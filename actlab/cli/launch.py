@@ -26,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
     """Validates the command line before jax is imported, then launches the jobs; returns the exit code."""
     given = flags.FlagValues()
     command.define_config(given)
-    flags.DEFINE_string("workdir", None, "Folder of a run or a sweep.", flag_values=given)
+    flags.DEFINE_string("workdir", None, "Folder of a run, a sweep or a comparison.", flag_values=given)
     flags.DEFINE_string("executor", None, "slurm, or local: processes of this machine.", flag_values=given)
     flags.DEFINE_integer(
         "max_parallel",

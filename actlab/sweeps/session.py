@@ -227,8 +227,6 @@ class Session:
     def run(self) -> int:
         """Trains all runs to their end and prints the results; returns the exit code."""
         self._console.print(f"workdir     {self._records.path}")
-        if jax.process_index() == 0:
-            tokenizers.keep(self._tokens.tokenizer, self._records.path / "tokenizer")
         total = math.fsum(spec.flops for spec in self._specs)
         ends = {name: spec.config.train.n_steps for name, spec in self._spec_of.items()}
         with StopSignal() as stop, Display(self._console, total, len(self._spec_of) > 1) as display:
@@ -247,6 +245,8 @@ class Session:
 
     def train(self, goals: Mapping[str, int], stop: StopSignal, display: Displayed) -> tuple[Any, bool]:
         """Trains these runs up to their steps; returns (state of the part trained last, whether `stop` ended it)."""
+        if jax.process_index() == 0:
+            tokenizers.keep(self._tokens.tokenizer, self._records.path / "tokenizer")
         state, stopped = None, False
         while (part := self._next(goals)) and not stopped:
             try:

@@ -3,18 +3,19 @@
 import html.parser
 import json
 import math
+import pathlib
 
 import numpy as np
 import pytest
 from outcomes import results
 from rich.console import Console
 
+from actlab import api
 from actlab.adaptive import judgement
 from actlab.adaptive.answer import Answer, Measured, duration, page
 from actlab.adaptive.comparison import Comparison
 from actlab.adaptive.search import RUNGS, Found, Task
 from actlab.analysis.effects import Verdict
-from actlab.cli import compare as command
 from actlab.config import replace
 from actlab.errors import UserError
 from actlab.training.loop import StopSignal
@@ -75,7 +76,7 @@ def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(c
 
     for number in (5, 40):
         stopped = compare(config, tmp_path / "parts", 23.0, StopAt(number))
-        assert stopped.stopped and not stopped.decided
+        assert stopped.signal == 2 and not stopped.decided
     first = compare(config, tmp_path / "parts", 23.0)
     then = compare(config, tmp_path / "parts", 30.0)
     assert then.pairs[0].seeds > first.pairs[0].seeds
@@ -121,7 +122,9 @@ def answer_of(losses, failed=None):
     states = judgement.judge(arrays, 0.0025)
     pairs = [(pair.first, pair.second) for pair in states]
     sds = {pair: float((arrays[pair[0]] - arrays[pair[1]]).std(ddof=1)) for pair in pairs}
-    return Answer(tuple(parts), states, "nats/byte", 0.0025, "a scale", 60.0, 90.0, 2.0, sds, 7, {}, False)
+    return Answer(
+        tuple(parts), states, "nats/byte", 0.0025, "a scale", 60.0, 90.0, 2.0, sds, 7, {}, pathlib.Path("w"), 0
+    )
 
 
 @pytest.mark.parametrize("turn", [False, True])
@@ -152,11 +155,11 @@ def test_an_undecided_answer_says_what_it_would_take():
 
 @pytest.mark.parametrize("text, expected", [("30m", 1800), ("1h", 3600), ("2h30m", 9000), ("1.5h", 5400), ("90s", 90)])
 def test_budgets_are_times(text, expected):
-    assert command.seconds(text) == expected
-    assert command.seconds(duration(expected)) >= expected
+    assert api.budget_seconds(text) == expected
+    assert api.budget_seconds(duration(expected)) >= expected
 
 
 @pytest.mark.parametrize("text", ["", "soon", "0m", "-5m", "30", "1h1h"])
 def test_other_budgets_are_refused(text):
     with pytest.raises(UserError, match="--budget"):
-        command.seconds(text)
+        api.budget_seconds(text)

@@ -24,10 +24,10 @@ def test_the_command_prints_one_claim_in_full(run):
     ("words", "told"),
     [
         (["--id=D01"], "--id=D01"),
-        (["--text=D"], "--text=D"),
+        (["--source=D"], "--source=D"),
         (["--kind=maths"], "did you mean 'math'"),
         (["--verdict=flase"], "did you mean 'false'"),
-        (["--id=A20", "--text=A"], "leave out --text"),
+        (["--id=A20", "--source=A"], "leave out --source"),
         (["--id=A20", "--questions"], "leave out --questions"),
         (["--questions", "--kind=math", "--verdict=true"], "leave out --kind, --verdict"),
         (["--results=nowhere"], "--results=nowhere is not a folder"),
@@ -38,7 +38,7 @@ def test_bad_flags_are_refused(refused, words, told):
 
 
 def test_text_kind_and_verdict_filter_together(run):
-    out = run("--text=C", "--kind=math", "--verdict=imprecise")
+    out = run("--source=C", "--kind=math", "--verdict=imprecise")
     assert out.endswith("3 claims: 3 imprecise")
     for id in ("C18", "C25", "C26"):
         assert id in out

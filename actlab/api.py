@@ -1,0 +1,138 @@
+"""The Python API: `actlab.compare` and `actlab.train`, which do what the commands of these names do."""
+
+import dataclasses
+import hashlib
+import pathlib
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from actlab import activations as catalogue
+from actlab import config as config_lib
+from actlab import data
+from actlab.adaptive.answer import Answer, Table, page
+from actlab.adaptive.comparison import Comparison
+from actlab.config import Config, overrides, presets
+from actlab.errors import UserError
+from actlab.files import write_atomically
+from actlab.models import Model
+from actlab.sweeps import session, trained
+from actlab.training.loop import StopSignal
+from actlab.workdir.records import Workdir
+
+_DURATION = re.compile(r"(?:(?P<h>[\d.]+)h)?(?:(?P<m>[\d.]+)m)?(?:(?P<s>[\d.]+)s)?")
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A trained run: its workdir, its row of results.csv, its logged losses, its model and parameters."""
+
+    workdir: pathlib.Path
+    result: dict[str, str]
+    history: Table
+    trained: trained.Trained
+
+    @property
+    def model(self) -> Model:
+        """Its model: `run.model.apply(run.params, tokens)`."""
+        return self.trained.model
+
+    @property
+    def params(self) -> Any:
+        """The parameters after its last step."""
+        return self.trained.params
+
+    def sample(self, **options: Any) -> str:
+        """Text that a decoder writes; see training.generation.write_text for the options."""
+        return self.trained.sample(**options)
+
+
+def compare(
+    names: Sequence[str],
+    *,
+    budget: str,
+    text: str | pathlib.Path | None = None,
+    config: str | Config | None = None,
+    workdir: str | pathlib.Path | None = None,
+    console: Console | None = None,
+    show: Callable[[Answer], None] | None = None,
+    command: Sequence[str] = ("actlab.compare",),
+) -> Answer:
+    """Which of these activations to take: searches each learning rate, then adds seeds until every pair is decided.
+
+    `budget` is the time for all of it, "20m" or "1h30m"; `text` a folder of .txt files; `config` a config file with its
+    preset, "configs/bert_gelu.py:small", or a Config, by default a small decoder. The same call goes on where it was
+    stopped, and a larger budget adds seeds. The workdir gets the answer as index.html and answer.json.
+
+    Raises:
+        UserError: for an unknown activation, a config with a sweep, a budget that can show nothing, or a workdir of
+            another comparison.
+    """
+    seconds = budget_seconds(budget)
+    chosen = [catalogue.get(name, "name").name for name in names]
+    base = _config(config)
+    if text is not None:
+        base = _of_text(base, pathlib.Path(text))
+    label = "compare-" + "-".join(re.sub(r"[^\w.]+", "_", name).strip("_") for name in chosen)
+    folder = pathlib.Path(workdir or f"runs/{label}-{config_lib.fingerprint(base)[:8]}")
+    console = console or Console(highlight=False, soft_wrap=True)
+    comparison = Comparison(base, chosen, folder, seconds, command, console, show or (lambda answer: None))
+    with StopSignal() as stop:
+        answer = comparison.run(stop)
+    write_atomically(folder / "index.html", page(answer, " ".join(command)))
+    return answer
+
+
+def train(config: str | Config, *, workdir: str | pathlib.Path | None = None, **changes: Any) -> Run:
+    """Trains one run, resumes it, or reads it if it is done.
+
+    `config` is a config file with its preset, or a Config; `changes` are fields: train("configs/tinystories_gelu.py",
+    seed=2, **{"optimizer.learning_rate": 1e-3}).
+
+    Raises:
+        UserError: for whatever `actlab.main` refuses, and for a config with a sweep.
+        KeyboardInterrupt: if it was stopped; the same call resumes.
+    """
+    one = config_lib.replace(_config(config), **changes)
+    if one.sweep:
+        raise UserError("config.sweep is set: actlab.train trains one run; train a sweep with actlab.main.")
+    label = pathlib.Path(config.partition(":")[0]).stem if isinstance(config, str) else "train"
+    # Named before the data is known, which fills in open fields: the name follows from the call alone.
+    folder = pathlib.Path(workdir) if workdir else session.default_workdir(label, one)
+    if code := session.run(one, label, folder, ["actlab.train"]):
+        raise KeyboardInterrupt(f"stopped with exit code {code}: the same call resumes")
+    records = Workdir(folder, writes=False)
+    return Run(folder, records.results()[0], Table(records.metrics()), trained.load(folder))
+
+
+def budget_seconds(text: str) -> float:
+    """A duration such as 30m, 1h or 2h30m, in seconds.
+
+    Raises:
+        UserError: for anything else.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    try:
+        found = sum(float(match[unit] or 0) * size for unit, size in _SECONDS.items()) if match else 0.0
+    except ValueError:
+        found = 0.0
+    if found <= 0:
+        raise UserError(f"--budget={text} is not a time: write for example --budget=30m, 1h or 2h30m.")
+    return found
+
+
+def _config(config: str | Config | None) -> Config:
+    return config if isinstance(config, Config) else overrides.read(config, (), presets.compared).config
+
+
+def _of_text(config: Config, folder: pathlib.Path) -> Config:
+    """The config on the text of a folder, which is prepared under a name that follows from the folder's."""
+    if not folder.is_dir():
+        raise UserError(f"--text={folder} is not a folder: give the folder that holds the .txt files.")
+    stem = re.sub(r"[^a-z0-9]+", "_", folder.resolve().name.lower()).strip("_")
+    name = f"text_{stem}_{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:6]}"
+    data.prepare(name, config.data.dir, source=folder)
+    return config_lib.replace(config, **{"data.name": name})
