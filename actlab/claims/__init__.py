@@ -43,7 +43,7 @@ def get(id: str) -> Claim:
 def select(*, text: str | None = None, kind: str | None = None) -> tuple[Claim, ...]:
     """The claims of a text (A, B or C) and of a kind, all by default; raises UserError for an unknown one."""
     for flag, wanted, valid in (
-        ("text", text, {claim.text for claim in CLAIMS}),
+        ("source", text, {claim.text for claim in CLAIMS}),
         ("kind", kind, {claim.kind for claim in CLAIMS}),
     ):
         if wanted is not None and wanted not in valid:
