@@ -109,10 +109,11 @@ class Answer:
         unclear = [other for other, state in states.items() if state.verdict == Verdict.UNDECIDED]
         taken = f"Take {name} at {best['learning_rate']:g}" if not unclear else f"So far {name} is lowest"
         found = [f"{taken}{f', or {_either(level)}' if level and not unclear else ''}."]
-        for other, state in states.items():
+        # What is known before what is open.
+        for other, state in sorted(states.items(), key=lambda item: item[1].verdict == Verdict.UNDECIDED):
             interval = f"{_number(-state.high)} to {_number(-state.low)}"
             if state.verdict == Verdict.SUPPORTED:
-                found.append(f"It beats {other} by {_number(-state.mean)} {self.unit} ({interval}).")
+                found.append(f"{name} beats {other} by {_number(-state.mean)} {self.unit} ({interval}).")
             elif state.verdict == Verdict.EQUIVALENT:
                 found.append(f"{other} is equivalent: within {self.margin:g} {self.unit} ({interval}).")
             else:
