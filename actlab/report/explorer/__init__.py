@@ -26,7 +26,7 @@ FAMILIES = {
     "gates": ("bilinear", "reglu", "drelu", "geglu", "geglu_tanh", "swiglu", "glu"),
 }
 _OTHERS = "others"
-_ALL = 4  # so many are all chosen at first
+_ALL = 4  # so many are chosen at first where none of these is on the page
 _FIRST = ("relu", "gelu", "silu", "tanh")
 _LEAD = (
     "Pick activations, compare their values, slopes f′ and curvatures f″, and move the scale of the input. Every "
@@ -65,7 +65,7 @@ def page(known: Sequence[Facts]) -> str:
     names = [one.name for one in known]
     own = [name for name in names if not is_built_in(name)]
     first = [*own, *(name for name in _FIRST if name in names)]
-    chosen = tuple(names if len(names) <= _ALL else first or names[:_ALL])
+    chosen = tuple(first or names[:_ALL])
     zones = _ZONES.format(backend=jax.default_backend(), version=jax.__version__)
     dtype = Controls((Choice("dtype", "dtype", DTYPES, DTYPES[1]),))
     unproven = [one.name for one in known if not one.properties.proven]
