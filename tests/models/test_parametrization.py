@@ -72,7 +72,7 @@ def test_under_mup_drawn_matrices_shrink_with_the_root_of_the_width(tiny, init):
     """Yang et al. 2022, table 8: variance 1 / fan_in for hidden matrices, constant for embeddings."""
 
     def deviations(width):
-        config = of_width(tiny, width, parametrization="mup", init=init)
+        config = of_width(tiny, width, parametrization="mup", init=init, n_layers=1)
         params = jax.tree_util.tree_leaves_with_path(models.build(config.model).init(jax.random.key(0)))
         return {jax.tree_util.keystr(path): float(array.std()) for path, array in params if array.ndim > 1}
 
