@@ -215,10 +215,14 @@ class Comparison:
                 f"budget      {duration(self._budget)}: a run takes about {duration(forecast.run)}; the search for "
                 f"learning rates about {runs:.0f} runs, {duration(forecast.search)}"
             )
-        least = judgement.detectable(max(forecast.seeds, first), TYPICAL_SD, self._n_pairs)
+        least = judgement.detectable(max(forecast.seeds, first), 1.0, self._n_pairs)
+        shown, spread = f"{least:.1f} standard deviations of a difference paired by seed", ""
+        if self._config.model.kind == "decoder":
+            shown = f"{least * TYPICAL_SD:.3f} nats/byte"
+            spread = f", if their standard deviation is as in our studies, {TYPICAL_SD:g}"
         self._console.print(
-            f"            then about {forecast.seeds} seeds of each activation: differences above {least:.3f} "
-            f"nats/byte would be found with 80% power, if seeds spread as usual (sd {TYPICAL_SD:g})"
+            f"            then about {forecast.seeds} seeds of each activation: differences above {shown} would be "
+            f"found with 80% power{spread}"
         )
 
     # The two stages. Each returns whether it goes on.
