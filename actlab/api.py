@@ -57,6 +57,7 @@ def compare(
     text: str | pathlib.Path | None = None,
     config: str | Config | None = None,
     workdir: str | pathlib.Path | None = None,
+    scales: int | None = None,
     console: Console | None = None,
     show: Callable[[Answer], None] | None = None,
     command: Sequence[str] = ("actlab.compare",),
@@ -64,8 +65,9 @@ def compare(
     """Which of these activations to take: searches each learning rate, then adds seeds until every pair is decided.
 
     `budget` is the time for all of it, "20m" or "1h30m"; `text` a folder of .txt files; `config` a config file with its
-    preset, "configs/bert_gelu.py:small", or a Config, by default a small decoder. The same call goes on where it was
-    stopped, and a larger budget adds seeds. The workdir gets the answer as index.html and answer.json.
+    preset, "configs/bert_gelu.py:small", or a Config, by default a small decoder; `scales` the number of widths, the
+    config's and its doublings. The same call goes on where it was stopped, and a larger budget adds seeds. The workdir
+    gets the answer as index.html and answer.json.
 
     Raises:
         UserError: for an unknown activation, a config with a sweep, a budget that can show nothing, or a workdir of
@@ -79,7 +81,9 @@ def compare(
     label = "compare-" + "-".join(re.sub(r"[^\w.]+", "_", name).strip("_") for name in chosen)
     folder = pathlib.Path(workdir or f"runs/{label}-{config_lib.fingerprint(base)[:8]}")
     console = console or Console(highlight=False, soft_wrap=True)
-    comparison = Comparison(base, chosen, folder, seconds, command, console, show or (lambda answer: None))
+    comparison = Comparison(
+        base, chosen, folder, seconds, command, console, show or (lambda answer: None), scales=scales
+    )
     with StopSignal() as stop:
         answer = comparison.run(stop)
     write_atomically(folder / "index.html", page(answer, " ".join(command)))

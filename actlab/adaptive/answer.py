@@ -6,7 +6,7 @@ import importlib
 import itertools
 import math
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from actlab.adaptive import judgement
@@ -29,6 +29,15 @@ class Measured:
     failed: int  # of the seeds, runs that diverged or collapsed
 
 
+@dataclasses.dataclass(frozen=True)
+class Width:
+    """What was judged at a d_model: parameters and bytes in words, and its pairs, none before the first seed."""
+
+    width: int
+    scale: str
+    pairs: tuple[PairState, ...]
+
+
 class Table(list[dict[str, Any]]):
     """A list of dicts, a row each."""
 
@@ -42,7 +51,9 @@ class Answer:
     """What a comparison has found so far; losses in `unit`, times in seconds.
 
     `pairs` has the difference of each two activations with an interval that holds over all pairs and all numbers of
-    seeds at once. `verdicts` and `table` are lists of dicts.
+    seeds at once. `widths` has them at each width, the config's first; `trends` has how each pair's difference changes
+    from the first width to the last, "equivalent" if it does not. The intervals of further widths and of trends hold
+    together among themselves. `verdicts`, `table` and `scales` are lists of dicts.
     """
 
     activations: tuple[Measured, ...]
@@ -58,28 +69,31 @@ class Answer:
     searched: Mapping[str, Mapping[float, Progress]]
     workdir: pathlib.Path
     signal: int  # that stopped it, or 0
+    widths: tuple[Width, ...] = ()
+    trends: tuple[PairState, ...] = ()
 
     @property
     def decided(self) -> bool:
-        """Whether every pair is lower, higher or equivalent."""
-        return bool(self.pairs) and all(pair.verdict != Verdict.UNDECIDED for pair in self.pairs)
+        """Whether every pair is lower, higher or equivalent, at every width."""
+        states = [self.pairs, *(one.pairs for one in self.widths)]
+        return all(pairs and all(pair.verdict != Verdict.UNDECIDED for pair in pairs) for pairs in states)
 
     @property
     def verdicts(self) -> "Table":
         """A dict per pair: first, second, verdict in words, difference (first less second), low, high, seeds."""
-        return Table(
-            {
-                "first": pair.first,
-                "second": pair.second,
-                "verdict": _WORDS[pair.verdict],
-                "difference": _finite(pair.mean),
-                "low": _finite(pair.low),
-                "high": _finite(pair.high),
-                "seeds": pair.seeds,
-                "decided_at": pair.decided_at,
-            }
-            for pair in self.pairs
-        )
+        return Table(_row(pair) for pair in self.pairs)
+
+    @property
+    def scales(self) -> "Table":
+        """A dict per width and pair: those of `verdicts` at each width, and of the trends with the width "all".
+
+        Of a trend the difference is the change of the difference from the first width to the last, and the verdict says
+        grows, shrinks, turns round, holds or undecided.
+        """
+        rows = [{"width": one.width, **_row(pair)} for one in self.widths for pair in one.pairs]
+        for trend in self.trends:
+            rows.append({"width": "all", **_row(trend), "verdict": self._course(trend)})
+        return Table(rows)
 
     @property
     def table(self) -> "Table":
@@ -125,7 +139,16 @@ class Answer:
                 found.append(f"The best learning rate of {one.name} is not resolved: {one.unresolved}.")
             if one.failed:
                 found.append(f"{one.failed} of {one.seeds} runs of {one.name} failed at {one.rate:g}.")
-        found.append(f"This holds at {self.scale}; another size, length or initialisation may answer otherwise.")
+        found += [self._over_widths(name, other) for other in states] if self.trends else []
+        if len(self.widths) < 2:
+            found.append(
+                f"This holds at {self.scale}, this length and initialisation; --scales=3 asks about other widths."
+            )
+        elif not self.trends:
+            found.append(f"This holds at {self.scale}; no seed is trained at every width yet.")
+        else:
+            last = self.widths[-1]
+            found.append(f"The first holds at {self.scale}; the last width has {last.scale}.")
         return found
 
     def __str__(self) -> str:
@@ -145,27 +168,33 @@ class Answer:
             "scale": self.scale,
             "table": self.table,
             "verdicts": self.verdicts,
+            "scales": self.scales,
             "seconds": round(self.spent, 1),
             "budget": self.budget,
         }
 
     def _against(self, one: str, other: str) -> PairState:
-        """The pair as one less other."""
-        for pair in self.pairs:
-            if (pair.first, pair.second) == (one, other):
-                return pair
-            if (pair.first, pair.second) == (other, one):
-                turned = {Verdict.SUPPORTED: Verdict.REFUTED, Verdict.REFUTED: Verdict.SUPPORTED}
-                return dataclasses.replace(
-                    pair,
-                    first=one,
-                    second=other,
-                    verdict=turned.get(pair.verdict, pair.verdict),
-                    mean=-pair.mean,
-                    low=-pair.high,
-                    high=-pair.low,
-                )
-        raise KeyError((one, other))
+        return _oriented(self.pairs, one, other)
+
+    def _course(self, trend: PairState) -> str:
+        """What a pair's difference does as the width grows."""
+        ends = [_oriented(one.pairs, trend.first, trend.second) for one in (self.widths[0], self.widths[-1])]
+        if trend.verdict in (Verdict.UNDECIDED, Verdict.EQUIVALENT):
+            return {Verdict.UNDECIDED: "undecided", Verdict.EQUIVALENT: "holds"}[trend.verdict]
+        if {end.verdict for end in ends} == {Verdict.SUPPORTED, Verdict.REFUTED}:
+            return "turns round"
+        return "grows" if trend.mean * ends[0].mean > 0 else "shrinks"
+
+    def _over_widths(self, name: str, other: str) -> str:
+        """What the lead of the first over the other does as the width grows."""
+        trend = _oriented(self.trends, name, other)
+        leads = [(one.width, -_oriented(one.pairs, name, other).mean) for one in self.widths]
+        seen = ", ".join(f"{_number(lead)} at width {width}" for width, lead in leads)
+        change = f"{_number(-trend.mean)}, {_number(-trend.high)} to {_number(-trend.low)}, {trend.seeds} seeds"
+        course = self._course(trend)
+        if course == "undecided":
+            return f"Whether its lead over {other} changes with the width is open: {seen} (change {change})."
+        return f"Its lead over {other} {course}: {seen} (change {change})."
 
     def _needed(self, state: PairState) -> str:
         """How many more seeds, and how long, would settle a difference as large as this one seems, or as the margin."""
@@ -186,6 +215,38 @@ class Answer:
         if any(one.rate is None for one in self.activations):
             return "the search for the learning rates is not over."
         return "no seed of all activations is trained to its end at these rates."
+
+
+def _oriented(states: Sequence[PairState], one: str, other: str) -> PairState:
+    """The pair as one less other."""
+    for pair in states:
+        if (pair.first, pair.second) == (one, other):
+            return pair
+        if (pair.first, pair.second) == (other, one):
+            turned = {Verdict.SUPPORTED: Verdict.REFUTED, Verdict.REFUTED: Verdict.SUPPORTED}
+            return dataclasses.replace(
+                pair,
+                first=one,
+                second=other,
+                verdict=turned.get(pair.verdict, pair.verdict),
+                mean=-pair.mean,
+                low=-pair.high,
+                high=-pair.low,
+            )
+    raise KeyError((one, other))
+
+
+def _row(pair: PairState) -> dict[str, Any]:
+    return {
+        "first": pair.first,
+        "second": pair.second,
+        "verdict": _WORDS[pair.verdict],
+        "difference": _finite(pair.mean),
+        "low": _finite(pair.low),
+        "high": _finite(pair.high),
+        "seeds": pair.seeds,
+        "decided_at": pair.decided_at,
+    }
 
 
 def page(answer: Answer, command: str) -> str:
@@ -211,12 +272,6 @@ def page(answer: Answer, command: str) -> str:
 def _body(answer: Answer) -> str:
     """The answer, its figure, and tables of pairs and activations."""
     first, *others = answer.sentences
-    pairs = "".join(
-        f"<tr><td>{_e(row['first'])} less {_e(row['second'])}</td><td>{_e(row['verdict'])}</td>"
-        f"<td class=n>{_number(row['difference'])}</td><td class=n>{_number(row['low'])} to {_number(row['high'])}</td>"
-        f"<td class=n>{row['seeds']}</td></tr>"
-        for row in answer.verdicts
-    )
     losses = "".join(
         f"<tr><td>{_e(row['activation'])}</td><td class=n>{_number(row['test_loss'], 4)}</td>"
         f"<td class=n>{'' if row['learning_rate'] is None else format(row['learning_rate'], 'g')}</td>"
@@ -226,12 +281,36 @@ def _body(answer: Answer) -> str:
     return _BODY.format(
         first=_e(first),
         said=_e(" ".join(others)),
-        figure=_figure(answer),
+        figure=_figure([(f"{pair.first} less {pair.second}", pair) for pair in answer.pairs], answer.margin),
         unit=_e(answer.unit),
         margin=f"{answer.margin:g}",
-        pairs=pairs,
+        pairs=_pair_rows((f"{row['first']} less {row['second']}", row) for row in answer.verdicts),
         losses=losses,
+        widths=_widths(answer),
     )
+
+
+def _pair_rows(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
+    return "".join(
+        f"<tr><td>{_e(label)}</td><td>{_e(row['verdict'])}</td>"
+        f"<td class=n>{_number(row['difference'])}</td><td class=n>{_number(row['low'])} to {_number(row['high'])}</td>"
+        f"<td class=n>{row['seeds']}</td></tr>"
+        for label, row in rows
+    )
+
+
+def _widths(answer: Answer) -> str:
+    """Figure and table of all widths, if there are several."""
+    if len(answer.widths) < 2:
+        return ""
+    labelled = [(f"{pair.first} less {pair.second}", one.width, pair) for one in answer.widths for pair in one.pairs]
+    drawn = [(f"{pair}, {width}", state) for pair, width, state in sorted(labelled, key=lambda one: one[:2])]
+    ends = f"{answer.widths[0].width} to {answer.widths[-1].width}"
+    rows = _pair_rows(
+        (f"{row['first']} less {row['second']}, {f'change {ends}' if row['width'] == 'all' else row['width']}", row)
+        for row in answer.scales
+    )
+    return _WIDTHS.format(figure=_figure(drawn, answer.margin), rows=rows, ends=ends)
 
 
 def duration(seconds: float) -> str:
@@ -268,26 +347,26 @@ def _e(text: object) -> str:
     return html.escape(str(text))
 
 
-def _figure(answer: Answer) -> str:
-    """The pairs' intervals as SVG: a line for each, the margin as a band around 0."""
-    known = [pair for pair in answer.pairs if math.isfinite(pair.low) and math.isfinite(pair.high)]
+def _figure(pairs: Sequence[tuple[str, PairState]], margin: float) -> str:
+    """The labelled pairs' intervals as SVG: a line for each, the margin as a band around 0."""
+    known = [(label, pair) for label, pair in pairs if math.isfinite(pair.low) and math.isfinite(pair.high)]
     if not known:
         return ""
-    low = min(-answer.margin, *(pair.low for pair in known)) * 1.08
-    high = max(answer.margin, *(pair.high for pair in known)) * 1.08
+    low = min(-margin, *(pair.low for _, pair in known)) * 1.08
+    high = max(margin, *(pair.high for _, pair in known)) * 1.08
     left, width, step = 190, 520, 30
     x = lambda value: left + (value - low) / (high - low) * width  # noqa: E731
     bottom = step * len(known) + 12
-    band = f'<rect class=band x="{x(-answer.margin):.1f}" y="6" width="{x(answer.margin) - x(-answer.margin):.1f}" '
+    band = f'<rect class=band x="{x(-margin):.1f}" y="6" width="{x(margin) - x(-margin):.1f}" '
     parts = [
         f'{band}height="{bottom - 6}"/>',
         f'<line class=zero x1="{x(0):.1f}" x2="{x(0):.1f}" y1="6" y2="{bottom}"/>',
     ]
-    for row, pair in enumerate(known):
+    for row, (label, pair) in enumerate(known):
         y = 12 + step * row + step / 2
         kind = _WORDS[pair.verdict]
         parts.append(
-            f'<text x="{left - 12}" y="{y + 4:.1f}" text-anchor="end">{_e(pair.first)} less {_e(pair.second)}</text>'
+            f'<text x="{left - 12}" y="{y + 4:.1f}" text-anchor="end">{_e(label)}</text>'
             f'<line class="bar {kind}" x1="{x(pair.low):.1f}" x2="{x(pair.high):.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
             f'<circle class="{kind}" cx="{x(min(max(pair.mean, low), high)):.1f}" cy="{y:.1f}" r="4"/>'
         )
@@ -324,6 +403,15 @@ equivalence, {margin}.</p>
 <h2>Activations</h2>
 <table><tr><th>activation</th><th class=n>test loss</th><th class=n>learning rate</th><th class=n>seeds</th>
 <th class=n>failed</th><th></th></tr>{losses}</table>
+{widths}"""
+_WIDTHS = """
+<h2>Widths</h2>
+{figure}
+<table><tr><th>pair, width</th><th>verdict</th><th class=n>difference</th><th class=n>interval</th>
+<th class=n>seeds</th></tr>{rows}</table>
+<p class="small">The learning rates of the first width, carried to the others by mup. The change is that of the
+difference, {ends}, along the straight line in the logarithm of the width; the intervals of further widths and of the
+changes hold together at 95% among themselves.</p>
 """
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">

@@ -1,9 +1,10 @@
 """A comparison: activations, a config and a time budget, trained until each pair is decided or the time is over.
 
-The workdir holds `comparison.json` (what is asked, the rates once they are fixed, the time spent), and two workdirs of
+The workdir holds `comparison.json` (what is asked, the rates once they are fixed, the time spent), and workdirs of
 growing sweeps: `search`, whose seeds choose each activation's learning rate, and `judgement`, whose seeds are compared
-at these rates. What to train next is a function of their results (search.py, judgement.py), so a comparison goes on
-where it was stopped, and a larger budget adds seeds to those that are there.
+at these rates; with scales, also `judgement-WIDTH` at further widths. What to train next is a function of their results
+(outcomes.py, search.py, judgement.py), so a comparison goes on where it was stopped, and a larger budget adds seeds to
+those that are there.
 """
 
 import contextlib
@@ -18,21 +19,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from jaxtyping import Bool, Float64
 from rich.console import Console
 
 from actlab import config as config_lib
-from actlab.adaptive import judgement, search
-from actlab.adaptive.answer import BLOCK, Answer, Measured, duration
+from actlab.adaptive import judgement, outcomes, search
+from actlab.adaptive.answer import BLOCK, Answer, Measured, Width, duration
 from actlab.adaptive.judgement import PairState
-from actlab.adaptive.search import Found, Progress
-from actlab.analysis import results as results_lib
+from actlab.adaptive.outcomes import Judged
+from actlab.adaptive.search import Found
 from actlab.analysis.effects import Verdict
-from actlab.analysis.results import Result
 from actlab.callbacks import Callback
 from actlab.callbacks.terminal import Shown
 from actlab.config import Config
+from actlab.data import TokenCache
 from actlab.errors import UserError
 from actlab.files import write_atomically
 from actlab.sweeps import plan, session, trained
@@ -41,7 +40,7 @@ from actlab.workdir import manifest
 from actlab.workdir.records import Workdir
 
 FILE = "comparison.json"
-SEARCH_SEED = 1001  # the first seed of the search; the judgement begins with 1
+SEARCH_SEED = 1_000_000  # seeds of the search begin here above the config's own, with which the judgement begins
 PLACES = "model.activation, optimizer.learning_rate"  # the axis of both sweeps
 # Standard deviation of differences paired by seed, in nats per byte, before any are known: ReLU less GELU at 0.12M
 # parameters, fan_in, at the three best rates of experiments/initialisation.
@@ -51,9 +50,11 @@ Place = tuple[str, float]  # activation and learning rate
 
 @dataclasses.dataclass(frozen=True)
 class Forecast:
-    """What a budget can show: seconds of a run, of the search, and how many seeds are left to judge by."""
+    """What a budget can show: seconds of a run, of a seed of all activations and widths, and of the search; how many
+    seeds are left to judge by."""
 
     run: float
+    seed: float
     search: float
     seeds: int
     least: float  # the smallest budget that can decide anything, in seconds
@@ -62,8 +63,11 @@ class Forecast:
 class Comparison:
     """One call of the command on a workdir; `run` is called once.
 
+    `scales` is the number of widths, the config's own and its doublings; None is the workdir's, or 1.
+
     Raises:
-        UserError: for a config with a sweep, fewer than two activations, or a workdir of another comparison.
+        UserError: for a config with a sweep, fewer than two activations, scales without mup, or a workdir of another
+            comparison.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class Comparison:
         console: Console,
         show: Callable[[Answer], None] = lambda answer: None,
         clock: Callable[[], float] = time.monotonic,
+        scales: int | None = None,
     ):
         self._clock, self._began = clock, clock()
         if config.sweep:
@@ -94,14 +99,18 @@ class Comparison:
         self._console, self._show = console, show
         self._quiet = Console(quiet=True)
         self._compiled: dict[Any, Any] = {}
-        self._known = self._begin()
-        self._trained = 0.0  # runs' worth of steps in this session, and the seconds they took
-        self._seconds = 0.0
+        self._tokens: TokenCache | None = None
+        self._known = self._begin(scales)
+        self._configs = _widened(self._config, self._known["scales"])
+        self._width = config.model.d_model
+        # By width, runs' worth of steps in this session, and the seconds they took.
+        self._trained, self._seconds = (dict.fromkeys(self._configs, 0.0) for _ in range(2))
 
     def run(self, stop: StopSignal) -> Answer:
         """Searches, judges, and returns the answer as far as it came; it is also written into the workdir."""
-        if not self._known.get("run_seconds"):
-            self._known["run_seconds"] = self._calibrated()
+        for width in self._configs:
+            if str(width) not in self._known["run_seconds"]:
+                self._known["run_seconds"][str(width)] = self._calibrated(width)
         self._tell_forecast()
         self._save()
         while not self._known["rates"] and self._search(stop):
@@ -115,46 +124,55 @@ class Comparison:
 
     def answer(self, signal: int = 0) -> Answer:
         """What the seeds so far say."""
-        runs = self._results("judgement")
-        losses, failed = self._losses(runs)
-        states = judgement.judge(losses, self._margin(runs), self._allowances(), failed) if losses else ()
+        judged = self._judged()
+        base = judged[self._width]
+        widths = {width: self._states(one, width) for width, one in judged.items()}
         parts = []
         for name in self._activations:
             found = (self._known["rates"] or {}).get(name, {})
-            values = losses.get(name, np.zeros(0))
-            mean = float(values.mean()) if len(values) else math.nan
-            n_failed = int(failed[name].sum()) if name in failed else 0
-            parts.append(Measured(name, found.get("rate"), found.get("unresolved", ""), mean, len(values), n_failed))
-        forecast = self._forecast()
+            mean = float(base.losses[name].mean()) if base.seeds else math.nan
+            n_failed = int(base.failed[name].sum()) if base.seeds else 0
+            parts.append(Measured(name, found.get("rate"), found.get("unresolved", ""), mean, base.seeds, n_failed))
+        pairs = tuple(itertools.combinations(self._activations, 2))
         return Answer(
             activations=tuple(parts),
-            pairs=states,
-            unit=self._unit(runs),
-            margin=self._margin(runs),
-            scale=self._scale(runs),
+            pairs=widths[self._width],
+            unit=base.unit,
+            margin=base.margin,
+            scale=base.scale,
             spent=self._spent(),
             budget=self._budget,
-            block_seconds=forecast.run * len(self._activations),
-            sds=self._sds(losses),
+            block_seconds=self._run_seconds(self._width) * len(self._activations),
+            sds={pair: sd for pair in pairs if (sd := base.sd(*pair)) is not None},
             first_look=judgement.first_look(self._n_pairs),
             searched=self._searched(),
             workdir=self._path,
             signal=signal,
+            widths=tuple(Width(width, judged[width].scale, states) for width, states in widths.items()),
+            trends=self._trends(judged),
         )
 
     # What is known, and what it costs.
 
-    def _begin(self) -> dict[str, Any]:
+    def _begin(self, scales: int | None) -> dict[str, Any]:
         """Reads comparison.json, or starts it."""
         asked = {"activations": list(self._activations), "config": json.loads(config_lib.to_json(self._config))}
         file = self._path / FILE
         if not file.is_file():
-            return {**asked, "rates": None, "spent": 0.0, "run_seconds": None}
+            return {**asked, "scales": scales or 1, "rates": None, "spent": 0.0, "run_seconds": {}}
         known = json.loads(file.read_text())
         if known["activations"] != asked["activations"]:
             raise UserError(
                 f"--workdir={self._path} compares {', '.join(known['activations'])}: name these activations in this "
                 "order, or choose another workdir."
+            )
+        if known["scales"] == 1:
+            known["scales"] = scales or 1
+        elif scales not in (None, known["scales"]):
+            # The tests of all widths share their 5%, so that their number is fixed before the first of them.
+            raise UserError(
+                f"--workdir={self._path} has --scales={known['scales']}, not {scales}: leave --scales out to go on, or "
+                "choose another workdir."
             )
         theirs = config_lib.from_json(json.dumps(known["config"]))
         if path := config_lib.first_difference(self._config, theirs):
@@ -176,23 +194,34 @@ class Comparison:
     def _left(self) -> float:
         return self._budget - self._spent()
 
-    def _calibrated(self) -> float:
+    def _calibrated(self, width: int) -> float:
         """Seconds of a run, by a few updates of the first activation."""
-        prepared = session.prepare(self._console, self._swept([(self._activations[0], 1.0)], [1]))
+        prepared = self._prepared(width, [(self._activations[0], 1.0)], [1])
         return plan.make(prepared.specs)[0].seconds
 
-    def _run_seconds(self) -> float:
+    def _run_seconds(self, width: int) -> float:
         """Seconds of a run: of those that were trained, with all that goes with them, or the calibration's."""
-        known = self._trained >= 1 and self._seconds > 0
-        return self._seconds / self._trained if known else self._known["run_seconds"]
+        known = self._trained[width] >= 1 and self._seconds[width] > 0
+        return self._seconds[width] / self._trained[width] if known else self._known["run_seconds"][str(width)]
 
     def _forecast(self) -> Forecast:
-        run, n = self._run_seconds(), len(self._activations)
+        run, n = self._run_seconds(self._width), len(self._activations)
+        seed = n * sum(map(self._run_seconds, self._configs))
         searched = self._known["rates"] is not None
         of_search = 0.0 if searched else max(search.expected_runs() * n * run - self._known["spent"], 0.0)
-        first = judgement.first_look(self._n_pairs)
-        seeds = int(max(0.0, self._left() - of_search) / (run * n)) + len(self._seeds_judged())
-        return Forecast(run, of_search, seeds, self._spent() + of_search + 1.1 * first * n * run)
+        done = {width: one.seeds for width, one in self._judged().items()}
+        trained = n * sum(self._run_seconds(width) * seeds for width, seeds in done.items())
+        seeds = max((max(0.0, self._left() - of_search) + trained) / seed, min(done.values()))
+        missing = sum(max(self._first() - seeds, 0) * self._run_seconds(width) for width, seeds in done.items())
+        return Forecast(run, seed, of_search, int(min(seeds, 10_000)), self._spent() + of_search + 1.1 * n * missing)
+
+    def _first(self) -> int:
+        """The fewest seeds with which something can be decided, at every width if there are several."""
+        return judgement.first_look(self._n_pairs if len(self._configs) == 1 else self._n_tests())
+
+    def _n_tests(self) -> int:
+        """Tests of the further widths and of the trends, which share 5% of their own."""
+        return len(self._configs) * self._n_pairs
 
     def _tell_forecast(self) -> None:
         """Says what the budget can show.
@@ -201,28 +230,40 @@ class Comparison:
             UserError: if it cannot show anything.
         """
         forecast, n = self._forecast(), len(self._activations)
-        first = judgement.first_look(self._n_pairs)
-        if forecast.seeds < first and not (self._path / "search").is_dir():
-            raise UserError(
-                f"--budget={duration(self._budget)} is too short: a run takes about {duration(forecast.run)}, so that "
-                f"{forecast.seeds} seeds of {n} activations are left after the search for their learning rates, and "
-                f"fewer than {first} decide nothing, whatever the difference; give --budget={duration(forecast.least)} "
-                "or more, or a smaller model."
-            )
+        first, last = self._first(), list(self._configs)[-1]
+        if forecast.seeds < first and not (self._path / self._stage(last)).is_dir():
+            if last > self._width:
+                raise UserError(
+                    f"--budget={duration(self._budget)} is too short for --scales={len(self._configs)}: a seed of "
+                    f"{n} activations at {len(self._configs)} widths takes about {duration(forecast.seed)}, and fewer "
+                    f"than {first} seeds decide nothing, whatever the difference; give "
+                    f"--budget={duration(forecast.least)} or more, or fewer scales."
+                )
+            if not (self._path / "search").is_dir():
+                raise UserError(
+                    f"--budget={duration(self._budget)} is too short: a run takes about {duration(forecast.run)}, so "
+                    f"that {forecast.seeds} seeds of {n} activations are left after the search for their learning "
+                    f"rates, and fewer than {first} decide nothing, whatever the difference; give "
+                    f"--budget={duration(forecast.least)} or more, or a smaller model."
+                )
         if self._known["rates"] is None:
             runs = search.expected_runs() * n
             self._console.print(
                 f"budget      {duration(self._budget)}: a run takes about {duration(forecast.run)}; the search for "
                 f"learning rates about {runs:.0f} runs, {duration(forecast.search)}"
             )
+        if last > self._width:
+            took = ", ".join(f"{duration(self._run_seconds(width))} at {width}" for width in self._configs)
+            self._console.print(f"widths      {', '.join(map(str, self._configs))}: a run takes about {took}")
         least = judgement.detectable(max(forecast.seeds, first), 1.0, self._n_pairs)
         shown, spread = f"{least:.1f} standard deviations of a difference paired by seed", ""
         if self._config.model.kind == "decoder":
             shown = f"{least * TYPICAL_SD:.3f} nats/byte"
             spread = f", if their standard deviation is as in our studies, {TYPICAL_SD:g}"
+        where = " at each width" if last > self._width else ""
         self._console.print(
-            f"            then about {forecast.seeds} seeds of each activation: differences above {shown} would be "
-            f"found with 80% power{spread}"
+            f"            then about {forecast.seeds} seeds of each activation{where}: differences above {shown} would "
+            f"be found with 80% power{spread}"
         )
 
     # The two stages. Each returns whether it goes on.
@@ -258,9 +299,9 @@ class Comparison:
             for name, rates in wanted.items()
             for rate, rung in rates.items()
         )
-        if self._is_over(cost * search.SEEDS * self._run_seconds()):
+        if self._left() < cost * search.SEEDS * self._run_seconds(self._width):
             return False
-        seeds = range(SEARCH_SEED, SEARCH_SEED + search.SEEDS)
+        seeds = range(self._config.seed + SEARCH_SEED, self._config.seed + SEARCH_SEED + search.SEEDS)
         goals = {
             _name(name, rate, seed): min(rung * self._quarter, self._config.train.n_steps)
             for name, rates in wanted.items()
@@ -268,7 +309,7 @@ class Comparison:
             for seed in seeds
         }
         places = [(name, rate) for name, rates in wanted.items() for rate in rates]
-        going = self._train("search", places, seeds, goals, cost * search.SEEDS, stop)
+        going = self._train("search", self._width, places, seeds, goals, cost * search.SEEDS, stop)
         for name, rates in self._searched().items():
             tried = "  ".join(
                 f"{rate:g} {'failed' if any(one.failed) else f'{statistics.fmean(one.losses):.4f}'}"
@@ -280,32 +321,40 @@ class Comparison:
         return going
 
     def _judge(self, stop: StopSignal) -> bool:
-        seeds = self._seeds_judged()
-        states = self.answer().pairs
-        if states and not any(self._is_open(pair) for pair in states):
-            return False
+        """Trains a block of seeds at a width that needs them, the one with the fewest first."""
         places = [(name, one["rate"]) for name, one in self._known["rates"].items()]
-        if self._is_over(BLOCK * len(places) * self._run_seconds()):
+        seeds = {width: one.seeds for width, one in self._judged().items()}
+        fits = lambda width: self._left() >= BLOCK * len(places) * self._run_seconds(width)  # noqa: E731
+        width = next(filter(fits, sorted(self._wanting(seeds), key=lambda one: (seeds[one], one))), None)
+        if width is None:
             return False
-        seeds = range(1, len(seeds) + BLOCK + 1)
-        goals = {_name(*place, seed): self._config.train.n_steps for place in places for seed in seeds}
-        going = self._train("judgement", places, seeds, goals, BLOCK * len(places), stop)
+        fresh = range(self._config.seed, self._config.seed + seeds[width] + BLOCK)
+        goals = {_name(*place, seed): self._config.train.n_steps for place in places for seed in fresh}
+        going = self._train(self._stage(width), width, places, fresh, goals, BLOCK * len(places), stop)
         self._show(self.answer())
         return going
 
-    def _is_open(self, pair: PairState) -> bool:
-        """Whether more seeds may decide a pair. Of two activations without a resolved rate nothing can be known."""
-        allowed = self._allowances()
-        unbounded = math.isinf(allowed[pair.first]) and math.isinf(allowed[pair.second])
-        return pair.verdict == Verdict.UNDECIDED and not unbounded
+    def _wanting(self, seeds: Mapping[int, int]) -> set[int]:
+        """Widths at which more seeds may decide something; for a trend, those that have the fewest."""
+        answer = self.answer()
+        wanting = {
+            one.width for one in answer.widths if not seeds[one.width] or any(self._is_open(pair) for pair in one.pairs)
+        }
+        if any(self._is_open(trend, either=True) for trend in answer.trends):
+            wanting |= {width for width, n in seeds.items() if n == min(seeds.values())}
+        return wanting
 
-    def _is_over(self, seconds: float) -> bool:
-        """Whether what comes next does not fit into the budget."""
-        return self._left() < seconds
+    def _is_open(self, pair: PairState, either: bool = False) -> bool:
+        """Whether more seeds may decide it. Without a resolved rate of both activations, of `either` for a trend,
+        nothing can be known."""
+        allowed = self._allowances()
+        unbounded = [math.isinf(allowed[name]) for name in (pair.first, pair.second)]
+        return pair.verdict == Verdict.UNDECIDED and not (any(unbounded) if either else all(unbounded))
 
     def _train(
         self,
         stage: str,
+        width: int,
         places: Sequence[Place],
         seeds: Sequence[int],
         goals: Mapping[str, int],
@@ -320,7 +369,7 @@ class Comparison:
         records = Workdir(self._path / stage)
         file = records.path / "config.json"
         known = dict(config_lib.load(file).sweep)[PLACES] if file.is_file() else ()
-        prepared = session.prepare(self._quiet, self._swept([*dict.fromkeys([*known, *places])], seeds))
+        prepared = self._prepared(width, [*dict.fromkeys([*known, *places])], seeds)
         manifest.require_same_data(records, prepared.tokens.name, prepared.tokens.fingerprint)
         computed = trained.function_values(one for spec in prepared.specs for one in spec.configs)
         trained.require_same_functions(records, computed)
@@ -339,94 +388,68 @@ class Comparison:
             with _Status(self._console) as display:
                 stopped = training.train(goals, stop, display)[1]
         if not stopped:
-            self._trained += worth
-            self._seconds += self._clock() - begin
+            self._trained[width] += worth
+            self._seconds[width] += self._clock() - begin
         self._save()
         return not stopped
 
-    def _swept(self, places: Sequence[Place], seeds: Sequence[int]) -> Config:
-        return config_lib.replace(self._config, sweep=((PLACES, tuple(places)), ("seed", tuple(seeds))))
+    def _prepared(self, width: int, places: Sequence[Place], seeds: Sequence[int]) -> session.Prepared:
+        axes = ((PLACES, tuple(places)), ("seed", tuple(seeds)))
+        prepared = session.prepare(self._quiet, config_lib.replace(self._configs[width], sweep=axes), self._tokens)
+        self._tokens = prepared.tokens
+        return prepared
 
-    # What the two stages have found.
+    # What the stages have found.
 
-    def _results(self, stage: str) -> list[Result]:
-        path = self._path / stage
-        return results_lib.read([path]) if (path / results_lib.FILE).is_file() else []
+    def _stage(self, width: int) -> str:
+        return "judgement" if width == self._width else f"judgement-{width}"
 
-    def _searched(self) -> dict[str, dict[float, Progress]]:
-        """By activation and rate, what the search seeds have done; a rate whose seeds are not even yet waits."""
-        found: dict[str, dict[float, Progress]] = {name: {} for name in self._activations}
-        groups: dict[Place, list[Result]] = {}
-        for run in self._results("search"):
-            groups.setdefault((run.activation, run.learning_rate), []).append(run)
-        for (name, rate), runs in groups.items():
-            if len(runs) < search.SEEDS:
-                continue
-            # Evaluated at the end of each quarter, so that the last loss is that of the last whole one.
-            rung = min(search.RUNGS if run.done else run.steps // self._quarter for run in runs)
-            if rung == 0:
-                continue
-            losses = tuple(math.nan if run.status == "diverged" else run.final_loss for run in runs)
-            # Before the end a loss above the trivial one may yet fall.
-            failed = tuple(bool(run.failed) if rung == search.RUNGS else not run.learned for run in runs)
-            found[name][rate] = Progress(rung, losses, failed)
-        return found
+    def _searched(self) -> dict[str, dict[float, search.Progress]]:
+        return outcomes.searched(self._path / "search", self._activations, self._quarter)
 
-    def _seeds_judged(self) -> list[int]:
-        """The fresh seeds, in order, of which every activation is trained to its end."""
-        done: dict[str, set[int]] = {name: set() for name in self._activations}
-        for run in self._results("judgement"):
-            if run.done:
-                done[run.activation].add(run.seed)
-        whole = set.intersection(*done.values())
-        return list(itertools.takewhile(lambda seed: seed in whole, itertools.count(1)))
-
-    def _losses(
-        self, runs: Sequence[Result]
-    ) -> tuple[dict[str, Float64[np.ndarray, "n"]], dict[str, Bool[np.ndarray, "n"]]]:
-        """Test losses by activation on the seeds that all have, and which runs failed: those carry the trivial loss."""
-        seeds, of = self._seeds_judged(), {(run.activation, run.seed): run for run in runs}
-        if not seeds:
-            return {}, {}
-        losses, failed = {}, {}
-        for name in self._activations:
-            mine = [of[name, seed] for seed in seeds]
-            losses[name] = np.array([_value(run) * self._per_byte(run) for run in mine])
-            failed[name] = np.array([bool(run.failed) for run in mine])
-        return losses, failed
-
-    def _per_byte(self, run: Result) -> float:
-        """What takes a loss per token to one per byte of text, if tokens are predicted one after the other."""
-        if run.objective != "next_token" or run.tokenizer == "bytes":  # in which a mark of end is a byte
-            return 1.0
-        assert run.bytes_per_token is not None
-        return 1 / run.bytes_per_token
-
-    def _unit(self, runs: Sequence[Result]) -> str:
-        return "nats/byte" if not runs or runs[0].objective == "next_token" else runs[0].unit
-
-    def _margin(self, runs: Sequence[Result]) -> float:
-        return results_lib.MARGINS[runs[0].objective if runs else "next_token"]
+    def _judged(self) -> dict[int, Judged]:
+        seed = self._config.seed
+        return {
+            width: outcomes.judged(self._path / self._stage(width), self._activations, seed) for width in self._configs
+        }
 
     def _allowances(self) -> dict[str, float]:
         return {name: one["allowance"] for name, one in (self._known["rates"] or {}).items()}
 
-    def _scale(self, runs: Sequence[Result]) -> str:
-        return results_lib.scale_of(runs, ()) if runs else ""
+    def _states(self, judged: Judged, width: int) -> tuple[PairState, ...]:
+        """Pairs at the config's width share their 5%; further widths share another with the trends."""
+        if not judged.seeds:
+            return ()
+        n_tests = self._n_pairs if width == self._width else self._n_tests()
+        return judgement.judge(judged.losses, judged.margin, self._allowances(), judged.failed, n_tests)
 
-    def _sds(self, losses: Mapping[str, Float64[np.ndarray, "n"]]) -> dict[tuple[str, str], float]:
-        pairs = itertools.combinations(losses, 2)
-        return {
-            pair: float((losses[pair[0]] - losses[pair[1]]).std(ddof=1)) for pair in pairs if len(losses[pair[0]]) > 1
-        }
+    def _trends(self, judged: Mapping[int, Judged]) -> tuple[PairState, ...]:
+        if len(judged) == 1 or not all(one.seeds for one in judged.values()):
+            return ()
+        losses, failed = [one.losses for one in judged.values()], [one.failed for one in judged.values()]
+        return judgement.trends(losses, judged[self._width].margin, self._allowances(), failed, self._n_tests())
 
 
-def _value(run: Result) -> float:
-    """A run's test loss, or the trivial one if it failed; without one, the loss that it began with."""
-    if not run.failed:
-        assert run.test_loss is not None
-        return run.test_loss
-    return run.initial_loss if run.trivial_loss is None else run.trivial_loss
+def _widened(config: Config, scales: int) -> dict[int, Config]:
+    """The config at its own width and its doublings, with heads and layers of the same shape.
+
+    Raises:
+        UserError: for several widths without mup, since a learning rate holds at its own width only.
+    """
+    if scales < 1:
+        raise UserError(f"--scales={scales}: give the number of widths, 1 or more.")
+    if scales > 1 and config.model.parametrization != "mup":
+        raise UserError(
+            f"--scales={scales} carries the learning rates to other widths, which takes mup, but "
+            f"config.model.parametrization is {config.model.parametrization}: add --config.model.parametrization=mup "
+            "--config.model.init=fan_in."
+        )
+    found = {}
+    for factor in (2**step for step in range(scales)):
+        sizes = {name: getattr(config.model, name) for name in ("d_model", "n_heads", "d_ff", "d_hidden")}
+        changes = {f"model.{name}": factor * size for name, size in sizes.items() if size is not None}
+        found[factor * config.model.d_model] = config_lib.replace(config, **changes)
+    return found
 
 
 def _name(activation: str, rate: float, seed: int) -> str:

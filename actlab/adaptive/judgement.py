@@ -61,6 +61,7 @@ def judge(
     margin: float,
     allowances: Mapping[str, float] | None = None,
     failed: Mapping[str, Bool[np.ndarray, "n"]] | None = None,
+    n_tests: int | None = None,
 ) -> tuple[PairState, ...]:
     """All pairs in the order of the mapping, looked at after every seed from `first_look` on.
 
@@ -69,26 +70,80 @@ def judge(
     above that at the activation's best rate: each moves one end of the intervals. `failed` says which runs failed. From
     the first one on the allowance of its activation is infinite: where runs fail the rate is too high, whatever the
     search saw, and the activation can be called lower, but not higher. The result is a function of the losses and of
-    what failed, seed by seed, so it can be computed anew from any number of seeds.
+    what failed, seed by seed, so it can be computed anew from any number of seeds. `n_tests` share the 5%; None is the
+    number of pairs.
 
     Raises:
         UserError: for a margin that is not positive, losses that are not finite, or unequal numbers of seeds.
     """
-    if not 0 < margin < math.inf:
-        raise UserError(f"margin={margin}: give a positive number, the largest difference that counts as none.")
-    if len({len(row) for row in losses.values()}) > 1:
-        raise UserError(f"losses of {', '.join(losses)} have unequal numbers of seeds: pair them first.")
-    if not all(np.isfinite(row).all() for row in losses.values()):
-        raise UserError("losses are not all finite: count a failed run with its trivial loss.")
-    allowed = {}
-    for name, row in losses.items():
-        any_failed = np.logical_or.accumulate((failed or {}).get(name, np.zeros(len(row), bool)))
-        allowed[name] = np.where(any_failed, math.inf, (allowances or {}).get(name, 0.0))
+    _check(margin, [losses])
+    allowed = _allowed(losses, allowances, [failed])
     pairs = list(itertools.combinations(losses, 2))
     return tuple(
-        _state(pair, losses[pair[0]] - losses[pair[1]], margin, [allowed[name] for name in pair], len(pairs))
+        _state(pair, losses[pair[0]] - losses[pair[1]], margin, [allowed[name] for name in pair], n_tests or len(pairs))
         for pair in pairs
     )
+
+
+def trends(
+    losses: Sequence[Mapping[str, Float64[np.ndarray, "_"]]],
+    margin: float,
+    allowances: Mapping[str, float] | None = None,
+    failed: Sequence[Mapping[str, Bool[np.ndarray, "_"]]] | None = None,
+    n_tests: int | None = None,
+) -> tuple[PairState, ...]:
+    """How each pair's difference changes from the first scale to the last.
+
+    `losses` has a mapping for each scale, a factor apart; seeds that all have are used. Of each seed the differences
+    d_0..d_K give a change, K times their least-squares slope, and the changes are judged as `judge` does. So `mean` and
+    the interval are those of the change, "equivalent" says that it is none, and a pair is undecided once a run of it
+    failed at any scale. The allowances move both ends, since a rate may be misplaced at each scale.
+
+    Raises:
+        UserError: as `judge`, and for fewer than two scales.
+    """
+    if len(losses) < 2:
+        raise UserError(f"{len(losses)} scale: a trend takes two or more.")
+    _check(margin, losses)
+    n = min(len(row) for scale in losses for row in scale.values())
+    weights = np.arange(len(losses)) - (len(losses) - 1) / 2
+    weights *= (len(losses) - 1) / (weights**2).sum()
+    rows = [{name: row[:n] for name, row in scale.items()} for scale in losses]
+    fates = [{name: row[:n] for name, row in scale.items()} for scale in failed or ()]
+    allowed = _allowed(rows[0], allowances, fates)
+    found = []
+    pairs = list(itertools.combinations(rows[0], 2))
+    for first, second in pairs:
+        changes = sum(
+            (weight * (row[first] - row[second]) for weight, row in zip(weights, rows, strict=True)), np.zeros(n)
+        )
+        both = np.abs(weights).sum() / 2 * (allowed[first] + allowed[second])
+        found.append(_state((first, second), changes, margin, [both, both], n_tests or len(pairs)))
+    return tuple(found)
+
+
+def _check(margin: float, scales: Sequence[Mapping[str, Float64[np.ndarray, "_"]]]) -> None:
+    if not 0 < margin < math.inf:
+        raise UserError(f"margin={margin}: give a positive number, the largest difference that counts as none.")
+    for losses in scales:
+        if len({len(row) for row in losses.values()}) > 1:
+            raise UserError(f"losses of {', '.join(losses)} have unequal numbers of seeds: pair them first.")
+        if not all(np.isfinite(row).all() for row in losses.values()):
+            raise UserError("losses are not all finite: count a failed run with its trivial loss.")
+
+
+def _allowed(
+    losses: Mapping[str, Float64[np.ndarray, "n"]],
+    allowances: Mapping[str, float] | None,
+    failed: Sequence[Mapping[str, Bool[np.ndarray, "n"]] | None],
+) -> dict[str, Float64[np.ndarray, "n"]]:
+    """The allowance after each seed: infinite once a run failed."""
+    found = {}
+    for name, row in losses.items():
+        of = [one[name] for one in failed if one and name in one]
+        any_failed = np.logical_or.accumulate(np.any(of, axis=0)) if of else np.zeros(len(row), bool)
+        found[name] = np.where(any_failed, math.inf, (allowances or {}).get(name, 0.0))
+    return found
 
 
 def _state(

@@ -72,7 +72,8 @@ def next_tasks(known: Mapping[float, Progress], start: float) -> tuple[Task, ...
     """What to train next, or the rate that was found. `start` is the config's own rate, `known` holds all tasks so far.
 
     A rate is resolved where its neighbours within a factor 1.5 are trained to the end and no run failed at the three. A
-    rate at which a run failed does not win. The search is bounded: at most 25 rates, a factor of 130 each way.
+    rate at which a run failed does not win. The search is bounded: at most 25 rates, a factor of 130 each way; whole
+    trainings at three rates that learn nothing end it.
     """
     search = _Search({round(math.log(rate / start, STEP)): progress for rate, progress in known.items()}, start)
     return search.coarse() or search.fine()
@@ -120,8 +121,8 @@ class _Search:
 
     def fine(self) -> tuple[Task, ...] | Found:
         """Tasks of the second and third stage, or what they found."""
-        if not self._usable:
-            return Found(self.start, "at every rate some run failed", math.inf)
+        if not self._usable or self._hopeless:
+            return Found(self.start, "at every rate trained to the end some run failed", math.inf)
         best = min(self._usable, key=self._order)
         if self.at[best].rung < RUNGS:
             centre = best
@@ -149,6 +150,14 @@ class _Search:
         error = fit.slope_error * float(special.fdtri(1, self._noise[1], _SURE)) ** 0.5
         vertex = best + (float(np.clip(fit.vertex, -1, 1)) if self._unresolved(centre) else fit.vertex)
         return Found(float(f"{self.start * STEP**vertex:.3g}"), "", self._misplaced(best, used, error))
+
+    @property
+    def _hopeless(self) -> bool:
+        """Whether all runs at three rates ended, finite, as failures, and no rate did better: the training is too
+        short, and the rates that looked worse from the start need not be tried."""
+        ended = [progress for progress in self.at.values() if progress.rung == RUNGS]
+        lost = [one for one in ended if all(one.failed) and all(math.isfinite(loss) for loss in one.losses)]
+        return len(lost) == len(ended) >= 3
 
     @functools.cached_property
     def _usable(self) -> dict[int, float]:

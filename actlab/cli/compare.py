@@ -9,6 +9,8 @@ TinyStories if that is prepared. The best learning rate of each activation is se
 fixed; fresh seeds follow, the same for all, until every pair is lower, higher or equivalent, or the budget is spent.
 The intervals hold together at 95% however often they are looked at. So Ctrl-C leaves a valid answer, the same command
 goes on, and a larger --budget adds seeds. WORKDIR/index.html is the answer as a page, WORKDIR/answer.json for programs.
+--scales=3 judges at three widths, the model's and its doublings, with the same rates under mup, and says whether each
+difference grows, shrinks or holds.
 Exit codes: 0 an answer, which may be "undecided"; 2 the input must change; 130 and 143 stopped.
 """
 
@@ -32,6 +34,7 @@ def main(argv: Sequence[str]) -> int:
     flags.DEFINE_string("budget", None, "Time for all of it: 30m, 1h, 2h30m.", flag_values=given)
     flags.DEFINE_string("workdir", None, "Folder of a run, a sweep or a comparison.", flag_values=given)
     flags.DEFINE_string("text", None, "Folder of .txt files to train on and to judge by.", flag_values=given)
+    flags.DEFINE_integer("scales", None, "Widths to judge at: the model's and its doublings.", flag_values=given)
     source, changes, words = overrides.split(argv)
     names = command.parse(__doc__, words, given, n_words=None)
     if given.budget is None:
@@ -53,6 +56,7 @@ def main(argv: Sequence[str]) -> int:
         text=given.text,
         config=request.config,
         workdir=given.workdir,
+        scales=given.scales,
         console=console,
         show=lambda answer: show(console, answer),
         command=[*command.PYTHON, "actlab", "compare", *argv],
@@ -67,9 +71,10 @@ def main(argv: Sequence[str]) -> int:
 def show(console: Console, answer: Answer) -> None:
     """Prints where the pairs stand that are open, or were decided by the newest seeds."""
     left = f"{duration(max(answer.budget - answer.spent, 0))} left"
-    for row in answer.verdicts:
+    rows = [row for row in answer.scales if row["width"] != "all"] if len(answer.widths) > 1 else answer.verdicts
+    for row in rows:
         if row["decided_at"] is None or row["decided_at"] > row["seeds"] - BLOCK:
             low, high = (("?" if row[end] is None else f"{row[end]:+.4f}") for end in ("low", "high"))
-            pair = f"{row['first']} less {row['second']}"
+            pair = f"{row['first']} less {row['second']}" + (f" at {row['width']}" if "width" in row else "")
             found = f"{row['difference']:+.4f} {answer.unit} ({low} to {high})  {row['verdict']}"
-            console.print(f"seed {row['seeds']:>3}    {pair}  {found}  {left}", markup=False)
+            console.print(f"{row['seeds']:>3} seeds   {pair}  {found}  {left}", markup=False)

@@ -70,7 +70,7 @@ RATES = (1e-2, 5.6e-3, 1.8e-2, 3.2e-3, 3.2e-2)
 
 def compared() -> config_dict.ConfigDict:
     """The decoder of `actlab compare`: 0.12M parameters over bytes, 1M of them a run, weights by their inputs."""
-    return tinystories("small", {**SHALLOW, **FAN_IN})
+    return tinystories("small", {**SHALLOW, **FAN_IN, "seed": 1})
 
 
 # Layers, width and heads of Turc et al. 2019, arXiv:1908.08962, table 1; base is Devlin et al. 2018.

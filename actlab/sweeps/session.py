@@ -104,8 +104,10 @@ def run(
         ) from error
 
 
-def prepare(console: Console, config: Config) -> Prepared:
+def prepare(console: Console, config: Config, tokens: TokenCache | None = None) -> Prepared:
     """Expands the sweep, checks every model and origin, prepares the data and groups the runs into programs.
+
+    `tokens` are the config's data, if they are open already.
 
     Raises:
         UserError: for whatever is wrong with the fields, the models, their origins, the devices or the data.
@@ -119,7 +121,7 @@ def prepare(console: Console, config: Config) -> Prepared:
         batch_size = runs[0].config.data.batch_size
         devices.idle_devices(devices.make_mesh(runs[0].config.devices, 1, batch_size), 1, batch_size)
     announce.name_of_data(console, config)
-    tokens = program_spec.open_data([run.config for run in runs])
+    tokens = tokens or program_spec.open_data([run.config for run in runs])
     config, specs = settle(config, runs, tokens)
     announce.header(console, specs, tokens)
     return Prepared(config, runs, tokens, specs)

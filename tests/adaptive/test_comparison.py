@@ -1,5 +1,6 @@
 """A comparison that trains: stops and budgets change nothing that was found, and its answer is that of its rows."""
 
+import dataclasses
 import html.parser
 import json
 import math
@@ -12,7 +13,7 @@ from rich.console import Console
 
 from actlab import api
 from actlab.adaptive import judgement
-from actlab.adaptive.answer import Answer, Measured, duration, page
+from actlab.adaptive.answer import Answer, Measured, Width, duration, page
 from actlab.adaptive.comparison import Comparison
 from actlab.adaptive.search import RUNGS, Found, Task
 from actlab.analysis.effects import Verdict
@@ -36,8 +37,9 @@ def config(small_sweep, monkeypatch):
     monkeypatch.setattr("actlab.data.rows.bigram_loss", lambda *_: 50.0)
     monkeypatch.setattr("actlab.adaptive.search.next_tasks", three_rates)
     monkeypatch.setattr("actlab.adaptive.search.expected_runs", lambda: 3.0)
-    monkeypatch.setattr(Comparison, "_calibrated", lambda _: 1.0)
-    return replace(small_sweep, sweep=(), **{"optimizer.learning_rate": 0.01})
+    monkeypatch.setattr(Comparison, "_calibrated", lambda *_: 1.0)
+    changes = {"seed": 1, "optimizer.learning_rate": 0.01, "model.init": "fan_in", "model.parametrization": "mup"}
+    return replace(small_sweep, sweep=(), **changes)
 
 
 class StopAt(StopSignal):
@@ -53,14 +55,13 @@ class StopAt(StopSignal):
         return self.received is not None
 
 
-def compare(config, workdir, budget, stop=None, names=("relu", "tanh")):
+def compare(config, workdir, budget, stop=None, names=("relu", "tanh"), scales=None):
     """With a clock on which every run that has begun takes a second."""
 
     def rows():
-        files = [workdir / stage / "results.csv" for stage in ("search", "judgement")]
-        return float(sum(len(results(file.parent)) for file in files if file.is_file()))
+        return float(sum(len(results(file.parent)) for file in workdir.glob("*/results.csv")))
 
-    comparison = Comparison(config, names, workdir, budget, ["test"], Console(quiet=True), clock=rows)
+    comparison = Comparison(config, names, workdir, budget, ["test"], Console(quiet=True), clock=rows, scales=scales)
     return comparison.run(stop or StopSignal())
 
 
@@ -72,7 +73,7 @@ def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(c
     assert {(row["activation"], float(row["learning_rate"])) for row in judged.values()} == {
         (name, found["rate"]) for name, found in rates.items()
     }
-    assert {int(row["seed"]) for row in results(tmp_path / "whole/search").values()} == {1001, 1002}
+    assert {int(row["seed"]) for row in results(tmp_path / "whole/search").values()} == {1_000_001, 1_000_002}
 
     for number in (5, 40):
         stopped = compare(config, tmp_path / "parts", 23.0, StopAt(number))
@@ -94,6 +95,57 @@ def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(c
         compare(config, tmp_path / "whole", 90.0, names=("tanh", "relu"))
     with pytest.raises(UserError, match="config.data.batch_size is 4 there and 8 here"):
         compare(replace(config, **{"data.batch_size": 8}), tmp_path / "whole", 90.0)
+
+
+def test_scales_judge_at_the_width_and_its_doublings_with_the_same_rates(config, tmp_path):
+    first = compare(config, tmp_path / "w", 28.0)
+    assert not first.trends and len(first.widths) == 1
+    with pytest.raises(UserError, match="too short for --scales=2"):
+        compare(config, tmp_path / "w", 30.0, scales=2)
+    answer = compare(config, tmp_path / "w", 46.0, scales=2)
+    width = config.model.d_model
+    assert [one.width for one in answer.widths] == [width, 2 * width]
+    assert answer.pairs[0].low >= first.pairs[0].low and answer.pairs[0].high <= first.pairs[0].high
+
+    trained = json.loads((tmp_path / f"w/judgement-{2 * width}/config.json").read_text())["model"]
+    assert (trained["d_model"], trained["n_heads"]) == (2 * width, 2 * config.model.n_heads)
+    losses = {}
+    for stage in ("judgement", f"judgement-{2 * width}"):
+        rows = results(tmp_path / "w" / stage).values()
+        losses[stage] = {(row["activation"], row["seed"]): float(row["test_loss"]) for row in rows}
+        rates = {(row["activation"], float(row["learning_rate"])) for row in rows}
+        assert rates == {(one.name, one.rate) for one in answer.activations}
+    seeds = [str(seed) for seed in range(1, answer.trends[0].seeds + 1)]
+    assert len(seeds) >= judgement.first_look(2)
+    gaps = [np.mean([rows["relu", seed] - rows["tanh", seed] for seed in seeds]) for rows in losses.values()]
+    assert answer.trends[0].mean == pytest.approx(gaps[1] - gaps[0])
+
+    assert "--scales" not in str(answer) and f"at width {2 * width}" in str(answer)
+    json.dumps(answer.as_dict(), allow_nan=False)
+    assert page(answer, "").count("<svg") == 2
+    with pytest.raises(UserError, match="has --scales=2, not 3"):
+        compare(config, tmp_path / "w", 90.0, scales=3)
+    assert compare(config, tmp_path / "w", 46.0).scales == answer.scales
+
+
+def test_scales_without_mup_are_refused(config, tmp_path):
+    with pytest.raises(UserError, match="takes mup"):
+        compare(replace(config, **{"model.parametrization": "standard"}), tmp_path / "w", 90.0, scales=2)
+
+
+@pytest.mark.parametrize("last, expected", [(0.3, "grows"), (0.05, "shrinks"), (-0.3, "turns round"), (0.1, "holds")])
+def test_the_answer_says_what_a_lead_does_over_widths(last, expected):
+    rng = np.random.default_rng(2)
+    by_width = [
+        {"best": rng.normal(1, 1e-4, 30), "other": rng.normal(1 + lead, 1e-4, 30)}
+        for lead in (0.1, (0.1 + last) / 2, last)
+    ]
+    widths = tuple(Width(64 * 2**k, "", judgement.judge(losses, 0.0025)) for k, losses in enumerate(by_width))
+    answer = dataclasses.replace(
+        answer_of(by_width[0]), widths=widths, trends=judgement.trends(by_width, 0.0025, n_tests=3)
+    )
+    assert answer.scales[-1]["verdict"] == expected
+    assert f"Its lead over other {expected}: 0.100 at width 64" in str(answer)
 
 
 def test_a_budget_that_can_show_nothing_is_refused_and_leaves_nothing(config, tmp_path):

@@ -48,6 +48,30 @@ def test_of_all_signs_of_any_magnitudes_at_most_5_percent_are_called(logarithms,
     assert ((lows > 0) | (highs < 0)).any(axis=1).mean() <= ALPHA / n_pairs
 
 
+def test_a_trend_is_the_change_along_the_line_through_the_scales():
+    scales = [drawn(number, 20, effect, spread=0.1) for number, effect in enumerate((1.0, 2.0, 3.0, 4.0))]
+    (trend,) = judgement.trends(scales, 0.1)
+    gaps = np.array([losses["a"] - losses["b"] for losses in scales])
+    slopes = np.polyfit(np.arange(4), gaps, 1)[0]
+    assert trend.mean == pytest.approx(3 * slopes.mean()) and trend.verdict == Verdict.REFUTED
+    # The interval is that of the changes as one sample.
+    (one,) = judge({"a": 3 * slopes, "b": np.zeros(20)}, 0.1)
+    assert (trend.low, trend.high) == pytest.approx((one.low, one.high))
+    (wider,) = judgement.trends(scales, 0.1, {"a": 0.5, "b": 0.25})
+    assert (wider.low, wider.high) == pytest.approx((one.low - 0.9, one.high + 0.9))  # 1.2 (0.5 + 0.25)
+
+
+def test_a_trend_is_open_once_a_run_failed_and_uses_the_seeds_that_all_scales_have():
+    scales = [drawn(1, 20, 0.0), drawn(2, 12, 9.0)]
+    (trend,) = judgement.trends(scales, 0.1)
+    assert trend.seeds == 12 and trend.verdict == Verdict.REFUTED
+    fates = [{name: np.zeros(len(row), bool) for name, row in losses.items()} for losses in scales]
+    fates[1]["b"][3] = True
+    assert judgement.trends(scales, 0.1, failed=fates)[0].verdict == Verdict.UNDECIDED
+    with pytest.raises(UserError, match="two or more"):
+        judgement.trends(scales[:1], 0.1)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 10**6),

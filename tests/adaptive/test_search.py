@@ -103,3 +103,15 @@ def test_the_allowance_covers_most_of_what_noise_misplaces():
         excess.append(loss(found.rate) - 2.0)
         short += excess[-1] > found.allowance
     assert short <= 40 and np.mean(excess) < 0.02
+
+
+def test_a_search_ends_once_whole_trainings_at_three_rates_learn_nothing():
+    def learns_nothing(rate, rung):
+        part = rung / RUNGS
+        losses = (valley(3e-3)(rate) + 1 - part,) * 2
+        return Progress(rung, losses, (rung == RUNGS,) * 2)
+
+    known = {}
+    while isinstance(tasks := next_tasks(known, 3e-3), tuple):
+        known |= {task.rate: learns_nothing(*task) for task in tasks}
+    assert math.isinf(tasks.allowance) and sum(one.rung == RUNGS for one in known.values()) == 3

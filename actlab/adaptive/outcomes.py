@@ -1,0 +1,94 @@
+"""What the stages of a comparison have found so far, read from the tables of their workdirs."""
+
+import itertools
+import math
+import pathlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from actlab.adaptive import search
+from actlab.adaptive.search import Progress
+from actlab.analysis import results
+from actlab.analysis.results import Result
+
+
+class Judged(NamedTuple):
+    """The first n fresh seeds, of which every activation is trained to its end.
+
+    `losses` are test losses in `unit` by activation; a run that failed, which `failed` says, carries its trivial loss.
+    Both are empty before the first seed.
+    """
+
+    seeds: int
+    losses: dict[str, Float64[np.ndarray, "n"]]
+    failed: dict[str, Bool[np.ndarray, "n"]]
+    unit: str
+    margin: float  # the largest difference that counts as none
+    scale: str  # parameters and bytes, in words
+
+    def sd(self, first: str, second: str) -> float | None:
+        """Of the differences paired by seed; None for fewer than two."""
+        return float((self.losses[first] - self.losses[second]).std(ddof=1)) if self.seeds > 1 else None
+
+
+def judged(path: pathlib.Path, activations: Sequence[str], first_seed: int) -> Judged:
+    """Of the judgement's workdir, which may not be there yet."""
+    runs = _results(path)
+    of = {(run.activation, run.seed): run for run in runs if run.done}
+    whole = lambda seed: all((name, seed) in of for name in activations)  # noqa: E731
+    seeds = list(itertools.takewhile(whole, itertools.count(first_seed)))
+    objective = runs[0].objective if runs else "next_token"
+    return Judged(
+        seeds=len(seeds),
+        losses={name: np.array([_loss(of[name, seed]) for seed in seeds]) for name in activations} if seeds else {},
+        failed={name: np.array([bool(of[name, seed].failed) for seed in seeds]) for name in activations}
+        if seeds
+        else {},
+        unit="nats/byte" if objective == "next_token" else runs[0].unit,
+        margin=results.MARGINS[objective],
+        scale=results.scale_of(runs, ()) if runs else "",
+    )
+
+
+def searched(path: pathlib.Path, activations: Sequence[str], quarter: int) -> dict[str, dict[float, Progress]]:
+    """By activation and rate, what the search seeds have done; a rate whose seeds are not even yet waits.
+
+    `quarter` is the number of steps of a rung.
+    """
+    found: dict[str, dict[float, Progress]] = {name: {} for name in activations}
+    groups: dict[tuple[str, float], list[Result]] = {}
+    for run in _results(path):
+        groups.setdefault((run.activation, run.learning_rate), []).append(run)
+    for (name, rate), runs in groups.items():
+        if len(runs) < search.SEEDS:
+            continue
+        # Evaluated at the end of each quarter, so that the last loss is that of the last whole one.
+        rung = min(search.RUNGS if run.done else run.steps // quarter for run in runs)
+        if rung == 0:
+            continue
+        losses = tuple(math.nan if run.status == "diverged" else run.final_loss for run in runs)
+        # Before the end a loss above the trivial one may yet fall.
+        failed = tuple(bool(run.failed) if rung == search.RUNGS else not run.learned for run in runs)
+        found[name][rate] = Progress(rung, losses, failed)
+    return found
+
+
+def _results(path: pathlib.Path) -> list[Result]:
+    return results.read([path]) if (path / results.FILE).is_file() else []
+
+
+def _loss(run: Result) -> float:
+    """The test loss in the unit of the answer; a failed run's trivial one, or without it the loss it began with."""
+    if run.failed:
+        loss = run.initial_loss if run.trivial_loss is None else run.trivial_loss
+    else:
+        assert run.test_loss is not None
+        loss = run.test_loss
+    # One per token becomes one per byte of text; of bytes the mark of the end is a byte too.
+    if run.objective != "next_token" or run.tokenizer == "bytes":
+        return loss
+    assert run.bytes_per_token is not None
+    return loss / run.bytes_per_token
