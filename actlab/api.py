@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import pathlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -59,7 +59,6 @@ def compare(
     workdir: str | pathlib.Path | None = None,
     scales: int | None = None,
     console: Console | None = None,
-    show: Callable[[Answer], None] | None = None,
     command: Sequence[str] = ("actlab.compare",),
 ) -> Answer:
     """Which of these activations to take: searches each learning rate, then adds seeds until every pair is decided.
@@ -81,9 +80,12 @@ def compare(
     label = "compare-" + "-".join(re.sub(r"[^\w.]+", "_", name).strip("_") for name in chosen)
     folder = pathlib.Path(workdir or f"runs/{label}-{config_lib.fingerprint(base)[:8]}")
     console = console or Console(highlight=False, soft_wrap=True)
-    comparison = Comparison(
-        base, chosen, folder, seconds, command, console, show or (lambda answer: None), scales=scales
-    )
+
+    def show(answer: Answer) -> None:
+        for line in answer.progress:
+            console.print(line, markup=False)
+
+    comparison = Comparison(base, chosen, folder, seconds, command, console, show, scales=scales)
     with StopSignal() as stop:
         answer = comparison.run(stop)
     write_atomically(folder / "index.html", page(answer, " ".join(command)))

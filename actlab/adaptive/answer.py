@@ -151,6 +151,20 @@ class Answer:
             found.append(f"The first holds at {self.scale}; the last width has {last.scale}.")
         return found
 
+    @property
+    def progress(self) -> list[str]:
+        """Where the pairs stand that are open, or were decided by the newest seeds."""
+        left = f"{duration(max(self.budget - self.spent, 0))} left"
+        several = len(self.widths) > 1
+        lines = []
+        for row in [row for row in self.scales if row["width"] != "all"] if several else self.verdicts:
+            if row["decided_at"] is None or row["decided_at"] > row["seeds"] - BLOCK:
+                low, high = (("?" if row[end] is None else f"{row[end]:+.4f}") for end in ("low", "high"))
+                pair = f"{row['first']} less {row['second']}" + (f" at width {row['width']}" if several else "")
+                found = f"{row['difference']:+.4f} {self.unit} ({low} to {high})  {row['verdict']}"
+                lines.append(f"{row['seeds']:>3} seeds   {pair}  {found}  {left}")
+        return lines
+
     def __str__(self) -> str:
         return " ".join(self.sentences)
 

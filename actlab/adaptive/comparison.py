@@ -330,7 +330,7 @@ class Comparison:
             return False
         fresh = range(self._config.seed, self._config.seed + seeds[width] + BLOCK)
         goals = {_name(*place, seed): self._config.train.n_steps for place in places for seed in fresh}
-        going = self._train(self._stage(width), width, places, fresh, goals, BLOCK * len(places), stop)
+        going = self._train(self._stage(width), width, places, fresh, goals, float(BLOCK * len(places)), stop)
         self._show(self.answer())
         return going
 

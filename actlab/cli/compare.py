@@ -17,9 +17,7 @@ Exit codes: 0 an answer, which may be "undecided"; 2 the input must change; 130 
 from collections.abc import Sequence
 
 from absl import flags
-from rich.console import Console
 
-from actlab.adaptive.answer import BLOCK, Answer, duration
 from actlab.cli import command
 from actlab.config import overrides, presets
 from actlab.errors import UserError
@@ -58,7 +56,6 @@ def main(argv: Sequence[str]) -> int:
         workdir=given.workdir,
         scales=given.scales,
         console=console,
-        show=lambda answer: show(console, answer),
         command=[*command.PYTHON, "actlab", "compare", *argv],
     )
     console.print()
@@ -66,15 +63,3 @@ def main(argv: Sequence[str]) -> int:
         console.print(sentence, markup=False)
     console.print(f"\npage        {answer.workdir / 'index.html'}")
     return 128 + answer.signal if answer.signal else 0
-
-
-def show(console: Console, answer: Answer) -> None:
-    """Prints where the pairs stand that are open, or were decided by the newest seeds."""
-    left = f"{duration(max(answer.budget - answer.spent, 0))} left"
-    rows = [row for row in answer.scales if row["width"] != "all"] if len(answer.widths) > 1 else answer.verdicts
-    for row in rows:
-        if row["decided_at"] is None or row["decided_at"] > row["seeds"] - BLOCK:
-            low, high = (("?" if row[end] is None else f"{row[end]:+.4f}") for end in ("low", "high"))
-            pair = f"{row['first']} less {row['second']}" + (f" at {row['width']}" if "width" in row else "")
-            found = f"{row['difference']:+.4f} {answer.unit} ({low} to {high})  {row['verdict']}"
-            console.print(f"{row['seeds']:>3} seeds   {pair}  {found}  {left}", markup=False)
