@@ -5,8 +5,9 @@
 
 One job per program, in WORKDIR/jobs; their results are gathered in WORKDIR, as actlab.main would leave them. Without
 --workdir the folder is runs/CONFIG-FINGERPRINT. The same command again continues: finished jobs are not run again,
-queued jobs are found in the queue. Exit codes: 0 all jobs are done, 1 a job failed (its log is named), 2 the input must
-change, 130 and 143 stopped by SIGINT and SIGTERM.
+queued jobs are found in the queue. --extend adds the runs by which the sweep has grown to the jobs of their programs.
+Exit codes: 0 all jobs are done, 1 a job failed (its log is named), 2 the input must change, 130 and 143 stopped by
+SIGINT and SIGTERM.
 """
 
 import pathlib
@@ -27,6 +28,9 @@ def main(argv: Sequence[str]) -> int:
     given = flags.FlagValues()
     command.define_config(given)
     flags.DEFINE_string("workdir", None, "Folder of a run, a sweep or a comparison.", flag_values=given)
+    flags.DEFINE_boolean(
+        "extend", False, "Adds the runs that the sweep has now to a workdir begun with fewer values.", flag_values=given
+    )
     flags.DEFINE_string("executor", None, "slurm, or local: processes of this machine.", flag_values=given)
     flags.DEFINE_integer(
         "max_parallel",
@@ -65,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
     executor = launching.Local(given.max_parallel or 1) if local else launching.Slurm(options, given.max_parallel)
     workdir = pathlib.Path(given.workdir) if given.workdir else None
     line = [*command.PYTHON, "actlab", "launch", *argv]
-    return launching.run(request.config, request.code, request.label, workdir, executor, line)
+    return launching.run(request.config, request.code, request.label, workdir, executor, line, given.extend)
 
 
 def _require_executor(name: str | None, options: Sequence[str]) -> None:

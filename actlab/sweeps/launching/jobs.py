@@ -62,6 +62,9 @@ class Job:
         own = {name for run in sweep.expand(self.config) for name in trained.named_activations(run.config).values()}
         registers = "" if all(map(activations.is_built_in, own)) else f":{self.code}"
         flags = [f"--config={self.file}{registers}", f"--workdir={self.workdir.path}"]
+        begun = self.workdir.path / "config.json"
+        if begun.is_file() and sweep.extends(self.config, config_lib.load(begun)):
+            flags.append("--extend")
         return [sys.executable, "-m", "actlab.main", *flags]
 
     def write(self) -> None:
@@ -97,10 +100,15 @@ class Job:
 
 
 def make(config: Config, specs: Sequence[ProgramSpec], root: pathlib.Path, code: str) -> list[Job]:
-    """A job per program, of a config whose programs are `specs`."""
+    """A job per program, of a config whose programs are `specs`; a program keeps its number when the sweep grows."""
     runs = {run.name: run for run in sweep.expand(config)}
+    files = [file for file in root.glob("*.json") if file.stem.isdecimal()]
+    numbers = {run.name: int(file.stem) for file in files for run in sweep.expand(config_lib.load(file))}
+    fresh = itertools.count(max(numbers.values(), default=-1) + 1)
     jobs = []
-    for number, (spec, label) in enumerate(zip(specs, plan.labels(specs), strict=True)):
+    for spec, label in zip(specs, plan.labels(specs), strict=True):
+        number = next((numbers[name] for name in spec.names if name in numbers), None)
+        number = next(fresh) if number is None else number
         narrowed = sweep.narrow(config, [runs[name] for name in spec.names])
         jobs.append(Job(number, label, spec.names, narrowed, root, code))
     return jobs
@@ -156,6 +164,9 @@ def _gather_rest(records: Workdir, jobs: Sequence[Job], command: Sequence[str]) 
             "parts": {f"{job.number}-{part}": names for (job, part), names in parts.items()},
             "activations": _computed(records.path, manifests.values()),
             "launched": list(command),
+            "extensions": [
+                {"job": number, **one} for number, of_job in manifests.items() for one in of_job.get("extensions", [])
+            ],
             "sessions": [
                 {"job": number, **session} for number, of_job in manifests.items() for session in of_job["sessions"]
             ],

@@ -32,25 +32,27 @@ def run(
     workdir: pathlib.Path | None,
     executor: Executor,
     command: Sequence[str],
+    extend: bool = False,
 ) -> int:
     """Trains the programs of a config as jobs, resumes them, or says that they are done; returns the exit code.
 
     `code` is the file that may register the user's own activations, or empty; `label` names the default workdir,
-    runs/LABEL-FINGERPRINT. The data is prepared here, once: jobs that start together would all wait for the first one.
+    runs/LABEL-FINGERPRINT. With `extend` the sweep may have more runs than the one that began the workdir. The data is
+    prepared here, once: jobs that start together would all wait for the first one.
 
     Raises:
         UserError: for whatever the user can fix.
     """
     console = Console(highlight=False, soft_wrap=True)
-    if workdir and not session.needs_training(console, Workdir(workdir), config, launched=True):
+    if workdir and not session.needs_training(console, Workdir(workdir), config, launched=True, extend=extend):
         return 0
     prepared = session.prepare(console, config)
     path = (workdir or session.default_workdir(label, prepared.config)).absolute()
     records = Workdir(path)
-    if not session.needs_training(console, records, prepared.config, launched=True):
+    if not session.needs_training(console, records, prepared.config, launched=True, extend=extend):
         return 0
     callbacks.require_login(config)
-    records.open(prepared.config)
+    records.open(prepared.config, extend)
     try:
         jobs = _write_jobs(prepared, path / "jobs", code)
         console.print(f"workdir     {path}")

@@ -19,6 +19,7 @@ from actlab.sweeps.launching import jobs
 from actlab.sweeps.launching.jobs import Job
 from actlab.sweeps.launching.launch import Board
 from actlab.training import program_spec
+from actlab.workdir import manifest
 from actlab.workdir.records import Workdir
 
 
@@ -170,6 +171,49 @@ def test_a_workdir_is_launched_by_one_command_at_a_time(small_sweep, tmp_path):
     with pytest.raises(UserError, match="in use by another process"):
         launch(small_sweep, tmp_path, launching.Local())
     holder.close()
+
+
+class Here:
+    """Trains each job in this process, as its command says."""
+
+    name, poll_seconds = "here", 0.0
+
+    def __init__(self):
+        self.commands = {}
+
+    def start(self, jobs):
+        """Trains them."""
+        for job in jobs:
+            words = self.commands[job.number] = job.command()
+            session.run(job.config, "job", job.workdir.path, words, extend="--extend" in words)
+
+    def active(self):
+        """None: they are done."""
+        return {}
+
+    def stop(self):
+        """Nothing to do."""
+        return ""
+
+
+def test_a_launched_sweep_grows_by_seeds_rates_and_activations(small_sweep, tmp_path):
+    first = replace(small_sweep, sweep={"model.activation": ("relu",), "seed": (1, 2)})
+    axes = {"model.activation": ("tanh", "relu"), "seed": (1, 2, 3)}
+    grown = replace(first, sweep=axes)
+    assert launch(first, tmp_path, Here()) == 0
+    before = Workdir(tmp_path).results()
+    with pytest.raises(UserError, match="has 2 of the 6 runs of config.sweep: add --extend"):
+        launch(grown, tmp_path, Here())
+    here = Here()
+    assert launching.run(grown, "", "sweep", tmp_path, here, ["test"], extend=True) == 0
+    # Job 0 trains ReLU as before, whose third seed comes to its workdir; tanh is a job of its own.
+    assert {number: "--extend" in words for number, words in here.commands.items()} == {0: True, 1: False}
+    rows = {row["run"]: row for row in Workdir(tmp_path).results()}
+    assert rows.keys() == {run.name for run in sweep.expand(grown)}
+    assert [rows[row["run"]] for row in before] == before
+    (found,) = manifest.extensions(Workdir(tmp_path))
+    assert (found["job"], found["runs"], found["added"]) == (0, 2, 1)
+    assert launch(grown, tmp_path, Here()) == 0
 
 
 def test_jobs_of_other_data_are_refused(long_sweep, tmp_path):
