@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from absl import logging
 from rich.console import Console
 
 from actlab import activations as catalogue
@@ -72,6 +73,7 @@ def compare(
         UserError: for an unknown activation, a config with a sweep, a budget that can show nothing, or a workdir of
             another comparison.
     """
+    logging.set_verbosity(logging.ERROR)  # orbax warns through absl of what is meant
     seconds = budget_seconds(budget)
     chosen = [catalogue.get(name, "name").name for name in names]
     base = _config(config)
@@ -102,6 +104,7 @@ def train(config: str | Config, *, workdir: str | pathlib.Path | None = None, **
         UserError: for whatever `actlab.main` refuses, and for a config with a sweep.
         KeyboardInterrupt: if it was stopped; the same call resumes.
     """
+    logging.set_verbosity(logging.ERROR)
     one = config_lib.replace(_config(config), **changes)
     if one.sweep:
         raise UserError("config.sweep is set: actlab.train trains one run; train a sweep with actlab.main.")
