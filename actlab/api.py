@@ -1,7 +1,6 @@
 """The Python API: `actlab.compare` and `actlab.train`, which do what the commands of these names do."""
 
 import dataclasses
-import hashlib
 import pathlib
 import re
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from actlab import data
 from actlab.adaptive.answer import Answer, Table, page
 from actlab.adaptive.comparison import Comparison
 from actlab.config import Config, overrides, presets
+from actlab.data import sources
 from actlab.errors import UserError
 from actlab.files import write_atomically
 from actlab.models import Model
@@ -56,6 +56,7 @@ def compare(
     *,
     budget: str,
     text: str | pathlib.Path | None = None,
+    field: str = data.FIELD,
     config: str | Config | None = None,
     workdir: str | pathlib.Path | None = None,
     scales: int | None = None,
@@ -64,10 +65,10 @@ def compare(
 ) -> Answer:
     """Which of these activations to take: searches each learning rate, then adds seeds until every pair is decided.
 
-    `budget` is the time for all of it, "20m" or "1h30m"; `text` a folder of .txt files; `config` a config file with its
-    preset, "configs/bert_gelu.py:small", or a Config, by default a small decoder; `scales` the number of widths, the
-    config's and its doublings. The same call goes on where it was stopped, and a larger budget adds seeds. The workdir
-    gets the answer as index.html and answer.json.
+    `budget` is the time for all of it, "20m" or "1h30m"; `text` a file or a folder of texts, which JSON lines and
+    Parquet have in a `field`; `config` a config file with its preset, "configs/bert_gelu.py:small", or a Config, by
+    default a small decoder; `scales` the number of widths, the config's and its doublings. The same call goes on where
+    it was stopped, and a larger budget adds seeds. The workdir gets the answer as index.html and answer.json.
 
     Raises:
         UserError: for an unknown activation, a config with a sweep, a budget that can show nothing, or a workdir of
@@ -78,7 +79,7 @@ def compare(
     chosen = [catalogue.get(name, "name").name for name in names]
     base = _config(config)
     if text is not None:
-        base = _of_text(base, pathlib.Path(text))
+        base = _of_text(base, pathlib.Path(text), field)
     label = "compare-" + "-".join(re.sub(r"[^\w.]+", "_", name).strip("_") for name in chosen)
     folder = pathlib.Path(workdir or f"runs/{label}-{config_lib.fingerprint(base)[:8]}")
     console = console or Console(highlight=False, soft_wrap=True)
@@ -137,11 +138,9 @@ def _config(config: str | Config | None) -> Config:
     return config if isinstance(config, Config) else overrides.read(config, (), presets.compared).config
 
 
-def _of_text(config: Config, folder: pathlib.Path) -> Config:
-    """The config on the text of a folder, which is prepared under a name that follows from the folder's."""
-    if not folder.is_dir():
-        raise UserError(f"--text={folder} is not a folder: give the folder that holds the .txt files.")
-    stem = re.sub(r"[^a-z0-9]+", "_", folder.resolve().name.lower()).strip("_")
-    name = f"text_{stem}_{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:6]}"
-    data.prepare(name, config.data.dir, source=folder)
+def _of_text(config: Config, path: pathlib.Path, field: str) -> Config:
+    """The config on the text of a file or folder, prepared under a name that follows from its name and content."""
+    stem = re.sub(r"[^a-z0-9]+", "_", path.resolve().name.lower()).strip("_")[:32]
+    name = f"text_{stem}_{sources.find_texts(path, field=field).hash[:8]}"
+    data.prepare(name, config.data.dir, source=path, field=field)
     return config_lib.replace(config, **{"data.name": name})

@@ -63,7 +63,7 @@ OWNERS = {
     "orbax": ("training/checkpoint.py",),
     "tensorflow_datasets": ("data/",),
     "tokenizers": ("data/",),
-    "absl": ("cli/", "main.py"),
+    "absl": ("cli/", "main.py", "api.py"),
     "altair": ("report/",),
     "jinja2": ("report/",),
     "vl_convert": ("report/",),

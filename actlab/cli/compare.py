@@ -31,7 +31,8 @@ def main(argv: Sequence[str]) -> int:
     command.define_activations(given)
     flags.DEFINE_string("budget", None, "Time for all of it: 30m, 1h, 2h30m.", flag_values=given)
     flags.DEFINE_string("workdir", None, "Folder of a run, a sweep or a comparison.", flag_values=given)
-    flags.DEFINE_string("text", None, "Folder of .txt files to train on and to judge by.", flag_values=given)
+    flags.DEFINE_string("text", None, "File or folder of texts to train on and to judge by.", flag_values=given)
+    flags.DEFINE_string("field", "text", "Field of JSON lines and Parquet that has the text.", flag_values=given)
     flags.DEFINE_integer("scales", None, "Widths to judge at: the model's and its doublings.", flag_values=given)
     source, changes, words = overrides.split(argv)
     names = command.parse(__doc__, words, given, n_words=None)
@@ -40,6 +41,8 @@ def main(argv: Sequence[str]) -> int:
     request = overrides.read(source, changes, presets.compared)
     if given.text is not None and "data.name" in request.overridden:
         raise UserError(f"--text={given.text} and --config.data.name both name a text: leave one out.")
+    if given.text is None:
+        command.refuse(given, ["field"], "has no effect without --text")
     if not given.activations and not request.code:
         for name in names:
             command.require_activation(name, "name")
@@ -52,6 +55,7 @@ def main(argv: Sequence[str]) -> int:
         names,
         budget=given.budget,
         text=given.text,
+        field=given.field,
         config=request.config,
         workdir=given.workdir,
         scales=given.scales,

@@ -3,16 +3,18 @@
   python -m actlab data prepare story_grammar                      the corpus that is built in
   python -m actlab data prepare tiny_stories                       downloads 2.3 GB of TinyStories
   python -m actlab data prepare tiny_stories --from=DIR            the same from train.txt and valid.txt
-  python -m actlab data prepare NAME --from=DIR                    any other text files
+  python -m actlab data prepare NAME --from=PATH                   any other text: a file, or a folder of files
+  python -m actlab data prepare NAME --from=PATH --field=content   the field that has the text
   python -m actlab data prepare NAME --from=DIR --tokenizer=bpe:1024
   python -m actlab data prepare gpt2 --from=DIR                    vocab.json and merges.txt of GPT-2
   python -m actlab data prepare sst2                               GLUE's SST-2 with its labels
   python -m actlab data prepare sst2 --from=DIR                    the same from train.tsv and dev.tsv
   python -m actlab data list
 
-In text files a line <|endoftext|> stands after each document. valid.txt is halved into validation and test. Without
-train.txt and valid.txt all .txt files are taken, and about 5% of the documents held out, half for each. Names:
-tiny_stories, story_grammar, or your own.
+Read are .txt and .md (a document each, or several with a line <|endoftext|> after each), .jsonl, .jsonl.gz, .jsonl.zst,
+.parquet, and folders saved by Hugging Face datasets. Files or folders named train and valid (validation, dev, test) are
+those splits, and the second is halved into validation and test; of others about 5% of the documents are held out, half
+for each. Names: tiny_stories, story_grammar, or your own.
 """
 
 from collections.abc import Sequence
@@ -33,7 +35,8 @@ SUBCOMMANDS = ("prepare", "list")
 def main(argv: Sequence[str]) -> None:
     """Runs `prepare NAME` or `list`."""
     given = flags.FlagValues()
-    flags.DEFINE_string("from", None, "Folder of the files to read.", flag_values=given)
+    flags.DEFINE_string("from", None, "File or folder to read.", flag_values=given)
+    flags.DEFINE_string("field", data.FIELD, "Field of JSON lines and Parquet that has the text.", flag_values=given)
     flags.DEFINE_string("dir", "data", "Data directory.", flag_values=given)
     flags.DEFINE_string(
         "tokenizer",
@@ -59,11 +62,15 @@ def _prepare(name: str, given: flags.FlagValues) -> None:
     if name != STORY_GRAMMAR:
         command.refuse(given, ["stories"], f"has no effect on prepare {name}")
     source = given["from"].value
-    print(data.prepare(name, given.dir, source=source, tokenizer=given.tokenizer, n_stories=given.stories))
+    print(
+        data.prepare(
+            name, given.dir, source=source, field=given.field, tokenizer=given.tokenizer, n_stories=given.stories
+        )
+    )
 
 
 def _list(given: flags.FlagValues) -> None:
-    command.refuse(given, ("from", "tokenizer", "stories"), "has no effect on list")
+    command.refuse(given, ("from", "field", "tokenizer", "stories"), "has no effect on list")
     directory = Path(given.dir)
     found = datasets.prepared(directory)
     if not found:

@@ -23,7 +23,7 @@ def main(argv: Sequence[str]) -> None:
     given = flags.FlagValues()
     command.define_run(given)
     flags.DEFINE_string("to", None, "Folder to write.", flag_values=given)
-    flags.DEFINE_string("from", None, "Folder of the files to read.", flag_values=given)
+    flags.DEFINE_string("from", None, "File or folder to read.", flag_values=given)
     command.parse(__doc__, argv, given)
     source = given["from"].value
     if bool(given.to) == bool(source):

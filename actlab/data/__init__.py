@@ -5,10 +5,10 @@ from pathlib import Path
 from actlab.data import cache, datasets, gpt2, sets, tokenizers
 from actlab.data.cache import Split, TokenCache
 from actlab.data.datasets import STORY_GRAMMAR, TINY_STORIES
-from actlab.data.sources import N_STORIES, SPLITS
+from actlab.data.sources import FIELD, N_STORIES, SPLITS
 from actlab.errors import UserError, suggestion
 
-__all__ = ["N_STORIES", "Split", "TokenCache", "open_tokens", "prepare", "resolve_name"]
+__all__ = ["FIELD", "N_STORIES", "Split", "TokenCache", "open_tokens", "prepare", "resolve_name"]
 
 
 def resolve_name(name: str, directory: str | Path, task: str = "") -> str:
@@ -85,6 +85,7 @@ def prepare(
     directory: str | Path,
     *,
     source: str | Path | None = None,
+    field: str = FIELD,
     tokenizer: str | None = None,
     n_stories: int = N_STORIES,
     progress: bool = True,
@@ -101,7 +102,7 @@ def prepare(
         return f"{name} is in {directory / name}: {said[made]}"
     if tokenizer is not None:
         _check_tokenizer(name, directory, tokenizer, n_stories)
-    dataset, made = datasets.prepare(name, directory, folder, n_stories=n_stories, show=progress)
+    dataset, made = datasets.prepare(name, directory, folder, n_stories=n_stories, field=field, show=progress)
     train, validation, test = (f"{dataset.n_documents[split]:,} {split}" for split in SPLITS)
     counts = f"{train}, {validation} and {test} documents"
     sentence = f"{name} is in {dataset.root} with {counts}: {said[made]}"

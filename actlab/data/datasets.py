@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from actlab.data import preparing, sets
-from actlab.data.sources import N_STORIES, TFDS_VERSION, Definition
+from actlab.data.sources import FIELD, N_STORIES, TFDS_VERSION, Definition
 from actlab.errors import UserError
 
 STORY_GRAMMAR, TINY_STORIES = "story_grammar", "tiny_stories"
@@ -68,7 +68,13 @@ def prepared(directory: Path) -> list[Dataset]:
 
 
 def prepare(
-    name: str, directory: Path, source: Path | None = None, *, n_stories: int = N_STORIES, show: bool = True
+    name: str,
+    directory: Path,
+    source: Path | None = None,
+    *,
+    n_stories: int = N_STORIES,
+    field: str = FIELD,
+    show: bool = True,
 ) -> tuple[Dataset, bool]:
     """Makes a dataset unless it is there; the second value says whether it was made now.
 
@@ -78,7 +84,7 @@ def prepare(
     check_name(name)
     if n_stories < 1:
         raise UserError(f"n_stories={n_stories} is not positive: ask for at least one story.")
-    definition = sets.definition(name, n_stories)
+    definition = sets.definition(name, n_stories, field)
     if existing := find(name, directory, n_stories=n_stories):
         return _same(existing, definition, source), False
     opened = definition.open(directory, source, show=show)

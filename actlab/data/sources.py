@@ -1,13 +1,19 @@
-"""What a dataset is made from: the definition of a dataset, and how documents are read from text files."""
+"""What a dataset is made from: the definition of a dataset, and which documents of a user's files are which split."""
 
+import collections
 import dataclasses
 import functools
 import hashlib
+import itertools
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
+from actlab.data import formats, preparing
 from actlab.data.preparing import digest, sha256
 from actlab.errors import UserError
 
@@ -18,11 +24,13 @@ N_STORIES = 100_000
 DOCUMENTS_PER_SHARD = 20_000
 SHARD_BYTES = 64 << 20  # TFDS holds one shard in memory while it writes it
 
-SEPARATOR = "<|endoftext|>"
+SEPARATOR = formats.SEPARATOR
 TRAIN_FILE, VALIDATION_FILE = "train.txt", "valid.txt"
 HELD_OUT_FRACTION = 0.05  # of the documents, for validation and test together
 LAST_FRACTION = 0.1  # of a single document
-MAX_DOCUMENT_BYTES = 1 << 30  # a TFDS example is a protocol buffer, which ends at 2 GiB
+FIELD = "text"  # of JSON lines, Parquet and Arrow
+_ROLES = {"train": ("train", "training"), "validation": ("valid", "validation", "val", "dev"), "test": ("test",)}
+_OUR_NOTES = re.compile(r"(state|dataset_info|dataset_dict)\.json|cache-.*\.arrow")  # of Hugging Face `datasets`
 
 Example = dict[str, str | float]  # the "text", with its "nats" or its "label" where that is known
 Documents = Callable[[], Iterator[str]]
@@ -44,10 +52,11 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Definition:
-    """How a dataset is made; this one is made from .txt files, under any name. Modules of `sets` define others."""
+    """How a dataset is made; this one is made from text files, under any name. Modules of `sets` define others."""
 
     name: str
     n_stories: int = N_STORIES  # of a dataset that is generated
+    field: str = FIELD  # of files whose documents have several
     needs: ClassVar[str] = f"{TRAIN_FILE} and {VALIDATION_FILE} with {SEPARATOR} alone on a line after each document"
     built_in: ClassVar[bool] = False  # whether it can be prepared at its first use, without files or a network
     tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # classification tasks that documents have labels for
@@ -64,7 +73,7 @@ class Definition:
 
     def hash(self, given: Path | None) -> str | None:
         """Hash of the text that it would be made from now; None where no folder was given."""
-        return None if given is None else find_texts(given).hash
+        return None if given is None else find_texts(given, field=self.field).hash
 
     def open(self, directory: Path, given: Path | None, *, show: bool) -> Source:
         """Opens the text in the given folder, or else what is built in or can be downloaded; writes only downloads.
@@ -74,7 +83,9 @@ class Definition:
         """
         if given is None:
             raise UserError(f"data.name={self.name!r} is not prepared: {self.hint(directory)}.")
-        return text_source(find_texts(given), licence="unknown", description=f"text files of {given.resolve().name}")
+        texts = find_texts(given, field=self.field)
+        preparing.say(texts.summary, show=show)
+        return text_source(texts, licence="unknown", description=f"text files of {given.resolve().name}")
 
     def labels(self, task: str, split: str, dataset: Any) -> Iterable[int]:
         """The label of each document of a prepared `datasets.Dataset`, in their order."""
@@ -87,21 +98,45 @@ def even_shards(count: int) -> list[int]:
 
 
 @dataclasses.dataclass(frozen=True)
-class TextFolder:
-    """Text files that hold documents for all splits."""
+class TextFiles:
+    """Files that hold documents for all splits.
 
-    directory: Path
-    files: tuple[Path, ...]
+    With `train`, `divided` are the held-out documents, to be halved; without, all documents. `unread` files are there
+    too, but not read. `field` has the text of documents that have several.
+    """
+
+    given: Path
+    train: tuple[Path, ...]
+    divided: tuple[Path, ...]
+    unread: tuple[Path, ...] = ()
+    field: str = FIELD
 
     @property
     def paired(self) -> bool:
-        """Whether the files are train.txt and valid.txt."""
-        return self.files[0].name == TRAIN_FILE
+        """Whether the files say which documents are held out."""
+        return bool(self.train)
 
     @functools.cached_property
     def hash(self) -> str:
-        """Hash of the contents of the files, in their order."""
-        return digest(["paired" if self.paired else "mixed", *map(sha256, self.files)])
+        """Hash of the contents of the files, in their order, and of what says how they are read."""
+        files = (*self.train, *self.divided)
+        parts = ["paired" if self.paired else "mixed", *map(sha256, files)]
+        if self.paired and len(files) > 2:
+            parts.append(str(len(self.train)))
+        if any(map(formats.is_structured, files)):
+            parts += [*map(formats.format_of, files), self.field]
+        return digest(parts)
+
+    @property
+    def summary(self) -> str:
+        """What is read, and what is not, in a sentence."""
+        held_out = f", held out: {_listed(self.divided)}" if self.paired else ""
+        unread = f"; not read: {_listed(self.unread)}" if self.unread else ""
+        return f"{self.given}: reading {_listed(self.train or self.divided)}{held_out}{unread}"
+
+    def documents(self, files: Sequence[Path]) -> Iterator[str]:
+        """Documents of some of the files; see formats.documents."""
+        return documents(files, self.field)
 
     def splits(self) -> Mapping[str, Documents]:
         """Readers of the three splits. The documents to be divided are read once, to know their hashes.
@@ -113,57 +148,106 @@ class TextFolder:
         Raises:
           UserError: a file is not UTF-8.
         """
-        train, divided = ([self.files[0]], self.files[1:]) if self.paired else ((), self.files)
-        hashes = sorted({text_hash(text) for text in documents(divided)})
+        train, divided = self.train, self.divided
+        # As an array, since a list of millions of numbers takes ten times the memory.
+        hashes = np.unique(np.fromiter(map(text_hash, self.documents(divided)), np.uint64))
         if self.paired:
             held_out = hashes
         elif len(hashes) > 1:
-            n_low = sum(value < HELD_OUT_FRACTION * 2**64 for value in hashes)
+            n_low = int((hashes < HELD_OUT_FRACTION * 2.0**64).sum())
             held_out = hashes[: min(max(n_low, 2), len(hashes) - 1)]
         else:
-            first, last = _cut(next(documents(divided), ""), 1 - LAST_FRACTION)
+            first, last = _cut(next(self.documents(divided), ""), 1 - LAST_FRACTION)
             return {"train": _reader(first), **_halved(last)}
-        highest = max(held_out, default=-1)
+        highest = int(held_out[-1]) if len(held_out) else -1
 
         def training() -> Iterator[str]:
-            yield from documents(train)
+            yield from self.documents(train)
             if not self.paired:
-                yield from (text for text in documents(divided) if text_hash(text) > highest)
+                yield from (text for text in self.documents(divided) if text_hash(text) > highest)
 
-        split_of = halves(held_out)
+        split_of = halves(held_out.tolist())
         if split_of is None:
-            kept = (text for text in documents(divided) if text_hash(text) <= highest)
+            kept = (text for text in self.documents(divided) if text_hash(text) <= highest)
             return {"train": training, **_halved(next(kept, ""))}
 
         def half(split: str) -> Iterator[str]:
-            hashed = ((text, text_hash(text)) for text in documents(divided))
+            hashed = ((text, text_hash(text)) for text in self.documents(divided))
             return (text for text, value in hashed if value <= highest and split_of(value) == split)
 
         return {"train": training, **{split: functools.partial(half, split) for split in ("validation", "test")}}
 
 
-def find_texts(directory: Path, *, paired: bool = False) -> TextFolder:
-    """The files of a folder that will be read: train.txt and valid.txt, or else, unless `paired`, all .txt files.
+def find_texts(given: Path, *, paired: bool = False, field: str = FIELD) -> TextFiles:
+    """The files that will be read: one file, or those of a folder and of the folders in it.
+
+    Files whose names, or whose folders' names, begin with train and with valid, validation, val or dev (else test) are
+    those splits. Otherwise all are divided. `paired` wants train.txt and valid.txt.
 
     Raises:
-      UserError: the folder is missing or holds no text, or one of train.txt and valid.txt is missing.
+      UserError: nothing that can be read, or one of train.txt and valid.txt is missing.
     """
-    if not directory.is_dir():
-        raise UserError(f"--from={str(directory)!r} is not a folder: give the folder that holds the .txt files.")
-    pair = [directory / TRAIN_FILE, directory / VALIDATION_FILE]
-    present = [path for path in pair if path.is_file()]
-    files = pair if present or paired else sorted(path for path in directory.glob("*.txt") if path.is_file())
-    if not files:
-        raise UserError(f"--from={str(directory)!r} holds no .txt file: put the text there.")
-    for path in files:
-        if not path.is_file():
-            raise UserError(f"--from={str(directory)!r} lacks {path.name}: put the text of that split there.")
+    if given.is_file() and not paired:
+        found, others = ([given], []) if formats.format_of(given) else ([], [given])
+    elif given.is_dir():
+        pattern = "*" if paired else "**/*"
+        inside = [path for path in sorted(given.glob(pattern)) if path.is_file() and _is_visible(path, given)]
+        found = [path for path in inside if formats.format_of(path)]
+        others = [path for path in inside if path not in set(found)]
+    else:
+        wanted = "the folder that holds train.txt and valid.txt" if paired else "a file or a folder of text"
+        raise UserError(f"{str(given)!r} is not {'a folder' if paired else 'there'}: give {wanted}.")
+    pair = [given / TRAIN_FILE, given / VALIDATION_FILE]
+    if paired or any(path in found for path in pair):
+        if missing := [path for path in pair if path not in found]:
+            raise UserError(f"{str(given)!r} lacks {missing[0].name}: put the text of that split there.")
+        train, divided = pair[:1], pair[1:]
+    else:
+        roles: dict[str | None, list[Path]] = collections.defaultdict(list)
+        for path in found:
+            roles[_role(path, given)].append(path)
+        train, divided = roles["train"], roles["validation"] or roles["test"]
+        if not (train and divided):
+            train, divided = [], [path for path in found if path not in roles["test"]] or found
+    if not divided:
+        there = f"it has {_listed(others)}" if others else "it is empty"
+        raise UserError(
+            f"{str(given)!r} holds no text that can be read ({there}): give files that end in "
+            f"{', '.join(formats.READERS)}."
+        )
+    for path in (*train, *divided):
         if not os.access(path, os.R_OK):
             raise UserError(f"{path} cannot be read: change its permissions.")
-    return TextFolder(directory, tuple(files))
+    unread = [*others, *(path for path in found if path not in {*train, *divided})]
+    return TextFiles(given, tuple(train), tuple(divided), tuple(unread), field)
 
 
-def text_source(texts: TextFolder, *, licence: str, description: str) -> Source:
+def _is_visible(path: Path, folder: Path) -> bool:
+    """Whether no part of its name is hidden, and it is no note of the library that wrote it."""
+    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return not hidden and not _OUR_NOTES.fullmatch(path.name)
+
+
+def _role(path: Path, folder: Path) -> str | None:
+    """The split that the first word of a file's name, or of a folder's, names."""
+    parts = path.relative_to(folder).parts if path != folder else (path.name,)
+    for part in reversed(parts):
+        word = re.split(r"[-_.]", part.lower())[0]
+        for role, words in _ROLES.items():
+            if word in words:
+                return role
+    return None
+
+
+def _listed(files: Sequence[Path]) -> str:
+    """One file by its name, several by their number and kinds."""
+    if len(files) == 1:
+        return files[0].name
+    kinds = collections.Counter(formats.format_of(path) or path.suffix or "other" for path in files)
+    return " and ".join(f"{count} {kind}" for kind, count in kinds.most_common(4)) + " files"
+
+
+def text_source(texts: TextFiles, *, licence: str, description: str) -> Source:
     """The documents of text files.
 
     Raises:
@@ -173,51 +257,20 @@ def text_source(texts: TextFolder, *, licence: str, description: str) -> Source:
     shards = {split: _shards(splits[split]()) for split in SPLITS}
     for split in SPLITS:
         if not shards[split]:
-            raise UserError(
-                f"--from={str(texts.directory)!r} holds no text for the {split} split: add documents there."
-            )
+            raise UserError(f"{str(texts.given)!r} holds no text for the {split} split: add documents there.")
 
     def examples(split: str) -> Iterator[Example]:
         return ({"text": text} for text in splits[split]())
 
     def unchanged() -> bool:
-        return find_texts(texts.directory, paired=texts.paired).hash == texts.hash
+        return find_texts(texts.given, field=texts.field).hash == texts.hash
 
     return Source(texts.hash, licence, description, shards, examples, unchanged)
 
 
-def documents(files: Sequence[Path]) -> Iterator[str]:
-    """Documents of the files in order, without the white space around them; empty ones are left out.
-
-    Raises:
-      UserError: a file is not UTF-8, or a document is longer than 1 GiB.
-    """
-    for path in files:
-        for offset, raw in _raw_documents(path):
-            try:
-                text = raw.decode().removeprefix("\ufeff").strip()
-            except UnicodeDecodeError as error:
-                raise UserError(
-                    f"{path} is not UTF-8 at byte {offset + error.start}: convert it (for example with iconv)."
-                ) from error
-            if text:
-                yield text
-
-
-def _raw_documents(path: Path) -> Iterator[tuple[int, bytes]]:
-    """(offset, bytes) of what is between separator lines."""
-    separator, start, end, lines = SEPARATOR.encode(), 0, 0, []
-    with path.open("rb") as file:
-        for line in file:
-            end += len(line)
-            if line.strip() == separator:
-                yield start, b"".join(lines)
-                start, lines = end, []
-                continue
-            lines.append(line)
-            if end - start > MAX_DOCUMENT_BYTES:
-                raise UserError(f"{path} has a document over 1 GiB at byte {start}: divide it by lines {SEPARATOR}.")
-    yield start, b"".join(lines)
+def documents(files: Sequence[Path], field: str = FIELD) -> Iterator[str]:
+    """Documents of the files in order; see formats.documents."""
+    return itertools.chain.from_iterable(formats.documents(path, field) for path in files)
 
 
 def _shards(texts: Iterable[str]) -> list[int]:
@@ -242,10 +295,11 @@ def halves(hashes: Iterable[int]) -> Callable[[int], str] | None:
     The last bit decides, which does not depend on the order of hashes. Only the lowest hash is always validation and
     the highest always test, so that each has a text.
     """
-    known = set(hashes)
-    if len(known) < 2:
+    known = list(hashes)
+    lowest, highest = min(known, default=0), max(known, default=0)
+    if lowest == highest:
         return None
-    always = {min(known): "validation", max(known): "test"}
+    always = {lowest: "validation", highest: "test"}
     return lambda value: always.get(value) or ("validation", "test")[value & 1]
 
 

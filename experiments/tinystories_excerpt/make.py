@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> None:
         raise UserError("FROM and TO are missing: python experiments/tinystories_excerpt/make.py FROM TO.")
     source, out = map(pathlib.Path, words)
     texts = sources.find_texts(source)
-    write(sources.documents(texts.files), listed(LISTED), source, out)
+    write(sources.documents([*texts.train, *texts.divided]), listed(LISTED), source, out)
     print(f"{out}: now python -m actlab data prepare tiny_stories --from={out}, with --dir for a folder of its own")
 
 

@@ -142,9 +142,9 @@ def test_what_an_older_version_prepared_is_refused_with_the_command(tmp_path, wr
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (None, "is not a folder"),
-        ({}, "holds no .txt file"),
-        ({"notes.md": "x"}, "holds no .txt file"),
+        (None, "is not there: give a file or a folder"),
+        ({}, "holds no text that can be read .it is empty"),
+        ({"a.pdf": "x", "b.pdf": "x"}, "it has 2 .pdf files.: give files that end in .txt, .md"),
         ({"train.txt": "x"}, "lacks valid.txt"),
         ({"valid.txt": "x"}, "lacks train.txt"),
         ({"train.txt": "x", "valid.txt": " \n<|endoftext|>\n"}, "no text for the validation split"),

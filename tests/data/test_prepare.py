@@ -114,7 +114,7 @@ def test_a_waiting_process_says_so(tmp_path, write_texts):
     with preparing.locked(tmp_path, "mine", show=False):
         process = start("prepare", "mine", f"--from={write_texts(['a'], ['b', 'c'])}", f"--dir={tmp_path}")
         assert process.stderr is not None
-        assert "waiting for another process that prepares mine" in process.stderr.readline()
+        assert "waiting for another process that prepares mine" in process.stderr.readline() + process.stderr.readline()
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0 and "prepared now" in out
 

@@ -3,15 +3,15 @@
 import importlib
 import pkgutil
 
-from actlab.data.sources import N_STORIES, Definition
+from actlab.data.sources import FIELD, N_STORIES, Definition
 from actlab.errors import UserError
 
 
-def definition(name: str, n_stories: int = N_STORIES) -> Definition:
+def definition(name: str, n_stories: int = N_STORIES, field: str = FIELD) -> Definition:
     """The definition of a dataset: of the module of that name, or else of text files."""
     if name in (module.name for module in pkgutil.iter_modules(__path__)):
-        return importlib.import_module(f"{__name__}.{name}").DEFINITION(name, n_stories)
-    return Definition(name, n_stories)
+        return importlib.import_module(f"{__name__}.{name}").DEFINITION(name, n_stories, field)
+    return Definition(name, n_stories, field)
 
 
 def known() -> list[Definition]:
