@@ -351,9 +351,11 @@ def _finite(value: float) -> float | None:
 
 
 def _number(value: float | None, digits: int = 3) -> str:
-    """Rounded, with no minus zero; a bound that is not known yet is a question mark."""
+    """Rounded, but not to zero if it is not: a decided interval excludes it. A bound that is not known is "?"."""
     if value is None or not math.isfinite(value):
         return "?"
+    while value and round(value, digits) == 0 and digits < 9:
+        digits += 1
     return f"{round(value, digits) + 0.0:.{digits}f}"
 
 

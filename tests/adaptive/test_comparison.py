@@ -196,6 +196,14 @@ def test_the_answer_names_the_lowest_and_turns_pairs_round(turn):
     assert text.index("<h1>") < text.index("<svg") < text.index("<table")
 
 
+def test_a_bound_near_zero_is_not_rounded_to_it():
+    answer = answer_of({"a": np.zeros(8), "b": 0.02 + np.linspace(-0.01, 0.01, 8)})
+    (pair,) = answer.pairs
+    assert pair.verdict == Verdict.SUPPORTED
+    near = dataclasses.replace(answer, pairs=(dataclasses.replace(pair, high=-0.00021),))
+    assert f"(0.0002 to {-pair.low:.3f})" in str(near)
+
+
 def test_an_undecided_answer_says_what_it_would_take():
     rng = np.random.default_rng(1)
     losses = {name: rng.normal(1.0, 0.02, 8) for name in ("one", "other")}
