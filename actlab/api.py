@@ -84,8 +84,8 @@ def compare(
     folder = pathlib.Path(workdir or f"runs/{label}-{config_lib.fingerprint(base)[:8]}")
     console = console or Console(highlight=False, soft_wrap=True)
 
-    def show(answer: Answer) -> None:
-        for line in answer.progress:
+    def show(answer: Answer, width: int) -> None:
+        for line in answer.progress(width):
             console.print(line, markup=False)
 
     comparison = Comparison(base, chosen, folder, seconds, command, console, show, scales=scales)

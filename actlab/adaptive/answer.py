@@ -12,7 +12,7 @@ from typing import Any
 from actlab.adaptive import judgement
 from actlab.adaptive.judgement import PairState
 from actlab.adaptive.search import RUNGS, Progress
-from actlab.analysis.effects import Verdict
+from actlab.analysis.effects import DIFFERENT, Verdict
 
 BLOCK = 2  # fresh seeds of each activation that train between two looks
 
@@ -31,11 +31,13 @@ class Measured:
 
 @dataclasses.dataclass(frozen=True)
 class Width:
-    """What was judged at a d_model: parameters and bytes in words, and its pairs, none before the first seed."""
+    """What was judged at a d_model: parameters and bytes in words, its pairs, none before the first seed, and the
+    activations of which a run failed."""
 
     width: int
     scale: str
     pairs: tuple[PairState, ...]
+    failed: tuple[str, ...] = ()
 
 
 class Table(list[dict[str, Any]]):
@@ -74,8 +76,8 @@ class Answer:
 
     @property
     def decided(self) -> bool:
-        """Whether every pair is lower, higher or equivalent, at every width."""
-        states = [self.pairs, *(one.pairs for one in self.widths)]
+        """Whether every pair is lower, higher or equivalent, at every width, and every trend is known."""
+        states = [self.pairs, *(one.pairs for one in self.widths), *([self.trends] if len(self.widths) > 1 else [])]
         return all(pairs and all(pair.verdict != Verdict.UNDECIDED for pair in pairs) for pairs in states)
 
     @property
@@ -88,7 +90,7 @@ class Answer:
         """A dict per width and pair: those of `verdicts` at each width, and of the trends with the width "all".
 
         Of a trend the difference is the change of the difference from the first width to the last, and the verdict says
-        grows, shrinks, turns round, holds or undecided.
+        grows, shrinks, turns round, appears, changes, holds or undecided.
         """
         rows = [{"width": one.width, **_row(pair)} for one in self.widths for pair in one.pairs]
         for trend in self.trends:
@@ -122,7 +124,7 @@ class Answer:
         level = [other for other, state in states.items() if state.verdict == Verdict.EQUIVALENT]
         unclear = [other for other, state in states.items() if state.verdict == Verdict.UNDECIDED]
         taken = f"Take {name} at {best['learning_rate']:g}" if not unclear else f"So far {name} is lowest"
-        found = [f"{taken}{f', or {_either(level)}' if level and not unclear else ''}."]
+        found = [f"{taken}{f', or {_either(level)}' if level and not unclear else ''}{self._but(name, states)}."]
         # What is known before what is open.
         for other, state in sorted(states.items(), key=lambda item: item[1].verdict == Verdict.UNDECIDED):
             interval = f"{_number(-state.high)} to {_number(-state.low)}"
@@ -148,21 +150,28 @@ class Answer:
             found.append(f"This holds at {self.scale}; no seed is trained at every width yet.")
         else:
             last = self.widths[-1]
-            found.append(f"The first holds at {self.scale}; the last width has {last.scale}.")
+            first = self.widths[0].width
+            found.append(f"What to take is for width {first}: {self.scale}; width {last.width} has {last.scale}.")
         return found
 
-    @property
-    def progress(self) -> list[str]:
-        """Where the pairs stand that are open, or were decided by the newest seeds."""
+    def progress(self, width: int) -> list[str]:
+        """After seeds of a width: where its pairs stand that are open or were decided by them, and open trends."""
         left = f"{duration(max(self.budget - self.spent, 0))} left"
-        several = len(self.widths) > 1
+        where = f" at width {width}" if len(self.widths) > 1 else ""
+        states = [
+            (f"{pair.first} less {pair.second}{where}", pair)
+            for one in self.widths
+            for pair in one.pairs
+            if one.width == width
+        ]
+        states += [(f"change of {trend.first} less {trend.second}", trend) for trend in self.trends]
         lines = []
-        for row in [row for row in self.scales if row["width"] != "all"] if several else self.verdicts:
-            if row["decided_at"] is None or row["decided_at"] > row["seeds"] - BLOCK:
+        for label, state in states:
+            if state.decided_at is None or state.decided_at > state.seeds - BLOCK:
+                row = _row(state)
                 low, high = (("?" if row[end] is None else f"{row[end]:+.4f}") for end in ("low", "high"))
-                pair = f"{row['first']} less {row['second']}" + (f" at width {row['width']}" if several else "")
                 found = f"{row['difference']:+.4f} {self.unit} ({low} to {high})  {row['verdict']}"
-                lines.append(f"{row['seeds']:>3} seeds   {pair}  {found}  {left}")
+                lines.append(f"{state.seeds:>3} seeds   {label}  {found}  {left}")
         return lines
 
     def __str__(self) -> str:
@@ -190,14 +199,25 @@ class Answer:
     def _against(self, one: str, other: str) -> PairState:
         return _oriented(self.pairs, one, other)
 
+    def _but(self, name: str, others: Iterable[str]) -> str:
+        """Where another activation is lower at a further width."""
+        for one in reversed(self.widths[1:]):
+            for other in others if one.pairs else ():
+                if _oriented(one.pairs, name, other).verdict == Verdict.REFUTED:
+                    return f" at width {self.widths[0].width}, but not at width {one.width}, where {other} is lower"
+        return ""
+
     def _course(self, trend: PairState) -> str:
         """What a pair's difference does as the width grows."""
-        ends = [_oriented(one.pairs, trend.first, trend.second) for one in (self.widths[0], self.widths[-1])]
+        states = [_oriented(one.pairs, trend.first, trend.second) for one in self.widths]
+        if {Verdict.SUPPORTED, Verdict.REFUTED} <= {state.verdict for state in states}:
+            return "turns round"
         if trend.verdict in (Verdict.UNDECIDED, Verdict.EQUIVALENT):
             return {Verdict.UNDECIDED: "undecided", Verdict.EQUIVALENT: "holds"}[trend.verdict]
-        if {end.verdict for end in ends} == {Verdict.SUPPORTED, Verdict.REFUTED}:
-            return "turns round"
-        return "grows" if trend.mean * ends[0].mean > 0 else "shrinks"
+        # Where the first width shows no difference, the sign of what it has is noise.
+        if states[0].verdict in DIFFERENT:
+            return "grows" if trend.mean * states[0].mean > 0 else "shrinks"
+        return "appears" if states[-1].verdict in DIFFERENT else "changes"
 
     def _over_widths(self, name: str, other: str) -> str:
         """What the lead of the first over the other does as the width grows."""
@@ -206,15 +226,25 @@ class Answer:
         seen = ", ".join(f"{_number(lead)} at width {width}" for width, lead in leads)
         change = f"{_number(-trend.mean)}, {_number(-trend.high)} to {_number(-trend.low)}, {trend.seeds} seeds"
         course = self._course(trend)
+        failed = {one for width in self.widths for one in width.failed} & {name, other}
+        if course == "undecided" and failed:
+            return (
+                f"Whether {name}'s lead over {other} changes with the width cannot be decided, since runs of "
+                f"{' and '.join(sorted(failed))} failed: {seen}."
+            )
         if course == "undecided":
-            return f"Whether its lead over {other} changes with the width is open: {seen} (change {change})."
-        return f"Its lead over {other} {course}: {seen} (change {change})."
+            return f"Whether {name}'s lead over {other} changes with the width is open: {seen} (change {change})."
+        if course == "appears":
+            return f"A difference appears with the width: {name}'s lead over {other} is {seen} (change {change})."
+        return f"With the width {name}'s lead over {other} {course}: {seen} (change {change})."
 
     def _needed(self, state: PairState) -> str:
         """How many more seeds, and how long, would settle a difference as large as this one seems, or as the margin."""
         sd = self.sds.get((state.first, state.second), self.sds.get((state.second, state.first)))
         if sd is None or state.seeds < 2:
             return ""
+        if any(one.name == state.second and one.failed for one in self.activations):
+            return "; it cannot be called higher, since a run of it failed"
         difference = max(abs(state.mean), self.margin)
         needed = judgement.seeds_needed(difference, sd, len(self.pairs))
         if needed is None or needed - state.seeds > 1000:
@@ -324,13 +354,17 @@ def _widths(answer: Answer) -> str:
         (f"{row['first']} less {row['second']}, {f'change {ends}' if row['width'] == 'all' else row['width']}", row)
         for row in answer.scales
     )
-    return _WIDTHS.format(figure=_figure(drawn, answer.margin), rows=rows, ends=ends)
+    first_look = judgement.first_look(len(answer.widths) * len(answer.trends or answer.pairs))
+    return _WIDTHS.format(figure=_figure(drawn, answer.margin), rows=rows, ends=ends, first_look=first_look)
 
 
 def duration(seconds: float) -> str:
-    """A time in words that --budget reads: 40s, 12m, 1.5h."""
+    """A time in words that --budget reads, rounded up: 40s, 2m14s, 12m, 1.5h."""
     if seconds < 90:
         return f"{max(math.ceil(seconds), 1)}s"
+    if seconds < 600:
+        minutes, rest = divmod(math.ceil(seconds), 60)
+        return f"{minutes}m{f'{rest}s' if rest else ''}"
     return f"{math.ceil(seconds / 60)}m" if seconds < 90 * 60 else f"{math.ceil(seconds / 360) / 10:g}h"
 
 
@@ -370,7 +404,7 @@ def _figure(pairs: Sequence[tuple[str, PairState]], margin: float) -> str:
         return ""
     low = min(-margin, *(pair.low for _, pair in known)) * 1.08
     high = max(margin, *(pair.high for _, pair in known)) * 1.08
-    left, width, step = 190, 520, 30
+    left, width, step = max(190, 7 * max(len(label) for label, _ in known) + 24), 520, 30
     x = lambda value: left + (value - low) / (high - low) * width  # noqa: E731
     bottom = step * len(known) + 12
     band = f'<rect class=band x="{x(-margin):.1f}" y="6" width="{x(margin) - x(-margin):.1f}" '
@@ -427,7 +461,7 @@ _WIDTHS = """
 <th class=n>seeds</th></tr>{rows}</table>
 <p class="small">The learning rates of the first width, carried to the others by mup. The change is that of the
 difference, {ends}, along the straight line in the logarithm of the width; the intervals of further widths and of the
-changes hold together at 95% among themselves.</p>
+changes hold together at 95% among themselves, and nothing of them is decided with fewer than {first_look} seeds.</p>
 """
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">

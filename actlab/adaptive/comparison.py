@@ -7,6 +7,7 @@ at these rates; with scales, also `judgement-WIDTH` at further widths. What to t
 those that are there.
 """
 
+import bisect
 import contextlib
 import dataclasses
 import itertools
@@ -78,7 +79,7 @@ class Comparison:
         budget: float,
         command: Sequence[str],
         console: Console,
-        show: Callable[[Answer], None] = lambda answer: None,
+        show: Callable[[Answer, int], None] = lambda answer, width: None,
         clock: Callable[[], float] = time.monotonic,
         scales: int | None = None,
     ):
@@ -148,7 +149,10 @@ class Comparison:
             searched=self._searched(),
             workdir=self._path,
             signal=signal,
-            widths=tuple(Width(width, judged[width].scale, states) for width, states in widths.items()),
+            widths=tuple(
+                Width(width, judged[width].scale, states, tuple(judged[width].unlucky))
+                for width, states in widths.items()
+            ),
             trends=self._trends(judged),
         )
 
@@ -159,15 +163,19 @@ class Comparison:
         asked = {"activations": list(self._activations), "config": json.loads(config_lib.to_json(self._config))}
         file = self._path / FILE
         if not file.is_file():
-            return {**asked, "scales": scales or 1, "rates": None, "spent": 0.0, "run_seconds": {}}
+            self._begun = False
+            return {**asked, "scales": 1 if scales is None else scales, "rates": None, "spent": 0.0, "run_seconds": {}}
         known = json.loads(file.read_text())
+        if "scales" not in known:
+            raise UserError(f"--workdir={self._path} was begun by an older version: choose another workdir.")
         if known["activations"] != asked["activations"]:
             raise UserError(
                 f"--workdir={self._path} compares {', '.join(known['activations'])}: name these activations in this "
                 "order, or choose another workdir."
             )
+        self._begun = scales in (None, known["scales"])
         if known["scales"] == 1:
-            known["scales"] = scales or 1
+            known["scales"] = 1 if scales is None else scales
         elif scales not in (None, known["scales"]):
             # The tests of all widths share their 5%, so that their number is fixed before the first of them.
             raise UserError(
@@ -210,10 +218,14 @@ class Comparison:
         searched = self._known["rates"] is not None
         of_search = 0.0 if searched else max(search.expected_runs() * n * run - self._known["spent"], 0.0)
         done = {width: one.seeds for width, one in self._judged().items()}
-        trained = n * sum(self._run_seconds(width) * seeds for width, seeds in done.items())
-        seeds = max((max(0.0, self._left() - of_search) + trained) / seed, min(done.values()))
-        missing = sum(max(self._first() - seeds, 0) * self._run_seconds(width) for width, seeds in done.items())
-        return Forecast(run, seed, of_search, int(min(seeds, 10_000)), self._spent() + of_search + 1.1 * n * missing)
+
+        def cost(seeds: int) -> float:
+            return n * sum(max(seeds - had, 0) * self._run_seconds(width) for width, had in done.items())
+
+        left, fewest = self._left() - of_search, min(done.values())
+        seeds = bisect.bisect_right(range(10_000), left, lo=fewest, key=cost) - 1
+        least = self._spent() + of_search + 1.1 * cost(self._first())
+        return Forecast(run, seed, of_search, max(seeds, fewest), least)
 
     def _first(self) -> int:
         """The fewest seeds with which something can be decided, at every width if there are several."""
@@ -231,7 +243,7 @@ class Comparison:
         """
         forecast, n = self._forecast(), len(self._activations)
         first, last = self._first(), list(self._configs)[-1]
-        if forecast.seeds < first and not (self._path / self._stage(last)).is_dir():
+        if forecast.seeds < first and not self._begun:
             if last > self._width:
                 raise UserError(
                     f"--budget={duration(self._budget)} is too short for --scales={len(self._configs)}: a seed of "
@@ -239,13 +251,12 @@ class Comparison:
                     f"than {first} seeds decide nothing, whatever the difference; give "
                     f"--budget={duration(forecast.least)} or more, or fewer scales."
                 )
-            if not (self._path / "search").is_dir():
-                raise UserError(
-                    f"--budget={duration(self._budget)} is too short: a run takes about {duration(forecast.run)}, so "
-                    f"that {forecast.seeds} seeds of {n} activations are left after the search for their learning "
-                    f"rates, and fewer than {first} decide nothing, whatever the difference; give "
-                    f"--budget={duration(forecast.least)} or more, or a smaller model."
-                )
+            raise UserError(
+                f"--budget={duration(self._budget)} is too short: a run takes about {duration(forecast.run)}, so "
+                f"that {forecast.seeds} seeds of {n} activations are left after the search for their learning "
+                f"rates, and fewer than {first} decide nothing, whatever the difference; give "
+                f"--budget={duration(forecast.least)} or more, or a smaller model."
+            )
         if self._known["rates"] is None:
             runs = search.expected_runs() * n
             self._console.print(
@@ -255,7 +266,8 @@ class Comparison:
         if last > self._width:
             took = ", ".join(f"{duration(self._run_seconds(width))} at {width}" for width in self._configs)
             self._console.print(f"widths      {', '.join(map(str, self._configs))}: a run takes about {took}")
-        least = judgement.detectable(max(forecast.seeds, first), 1.0, self._n_pairs)
+        n_tests = self._n_tests() if last > self._width else self._n_pairs
+        least = judgement.detectable(max(forecast.seeds, first), 1.0, n_tests)
         shown, spread = f"{least:.1f} standard deviations of a difference paired by seed", ""
         if self._config.model.kind == "decoder":
             shown = f"{least * TYPICAL_SD:.3f} nats/byte"
@@ -331,25 +343,26 @@ class Comparison:
         fresh = range(self._config.seed, self._config.seed + seeds[width] + BLOCK)
         goals = {_name(*place, seed): self._config.train.n_steps for place in places for seed in fresh}
         going = self._train(self._stage(width), width, places, fresh, goals, float(BLOCK * len(places)), stop)
-        self._show(self.answer())
+        self._show(self.answer(), width)
         return going
 
     def _wanting(self, seeds: Mapping[int, int]) -> set[int]:
         """Widths at which more seeds may decide something; for a trend, those that have the fewest."""
         answer = self.answer()
+        unresolved = {name for name, allowed in self._allowances().items() if math.isinf(allowed)}
+        unbounded = {one.width: unresolved.union(one.failed) for one in answer.widths}
+        is_open = lambda pair: pair.verdict == Verdict.UNDECIDED  # noqa: E731
+        # Nothing can be known of two activations that are both unbounded, nor of a trend of one that is at any width.
         wanting = {
-            one.width for one in answer.widths if not seeds[one.width] or any(self._is_open(pair) for pair in one.pairs)
+            one.width
+            for one in answer.widths
+            if not seeds[one.width]
+            or any(is_open(pair) and not {pair.first, pair.second} <= unbounded[one.width] for pair in one.pairs)
         }
-        if any(self._is_open(trend, either=True) for trend in answer.trends):
+        anywhere = set().union(*unbounded.values())
+        if any(is_open(trend) and not {trend.first, trend.second} & anywhere for trend in answer.trends):
             wanting |= {width for width, n in seeds.items() if n == min(seeds.values())}
         return wanting
-
-    def _is_open(self, pair: PairState, either: bool = False) -> bool:
-        """Whether more seeds may decide it. Without a resolved rate of both activations, of `either` for a trend,
-        nothing can be known."""
-        allowed = self._allowances()
-        unbounded = [math.isinf(allowed[name]) for name in (pair.first, pair.second)]
-        return pair.verdict == Verdict.UNDECIDED and not (any(unbounded) if either else all(unbounded))
 
     def _train(
         self,

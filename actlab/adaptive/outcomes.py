@@ -29,6 +29,11 @@ class Judged(NamedTuple):
     margin: float  # the largest difference that counts as none
     scale: str  # parameters and bytes, in words
 
+    @property
+    def unlucky(self) -> list[str]:
+        """Activations of which a run failed."""
+        return [name for name, failed in self.failed.items() if failed.any()]
+
     def sd(self, first: str, second: str) -> float | None:
         """Of the differences paired by seed; None for fewer than two."""
         return float((self.losses[first] - self.losses[second]).std(ddof=1)) if self.seeds > 1 else None

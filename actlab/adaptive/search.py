@@ -36,6 +36,7 @@ _WIDTHS = (1, 2, 4)  # steps, of the parabolas
 _FLAT = 0.1  # residual sd: an expected loss by misplacement that is worth a wider parabola
 _LESS = 0.5  # standard errors by which the valley may be flatter than estimated
 _LACK = 5.0  # F of the lack of fit beyond which a valley is no parabola
+_LOST = 3  # rates at which whole trainings learn nothing: lower ones are tried; after as many of these the search ends
 _SURE = 0.8  # that the loss by misplacement is within the allowance
 
 
@@ -72,8 +73,8 @@ def next_tasks(known: Mapping[float, Progress], start: float) -> tuple[Task, ...
     """What to train next, or the rate that was found. `start` is the config's own rate, `known` holds all tasks so far.
 
     A rate is resolved where its neighbours within a factor 1.5 are trained to the end and no run failed at the three. A
-    rate at which a run failed does not win. The search is bounded: at most 25 rates, a factor of 130 each way; whole
-    trainings at three rates that learn nothing end it.
+    rate at which a run failed does not win. The search is bounded: at most 25 rates, a factor of 130 each way; where
+    whole trainings learn nothing, lower rates are tried once more.
     """
     search = _Search({round(math.log(rate / start, STEP)): progress for rate, progress in known.items()}, start)
     return search.coarse() or search.fine()
@@ -121,9 +122,12 @@ class _Search:
 
     def fine(self) -> tuple[Task, ...] | Found:
         """Tasks of the second and third stage, or what they found."""
-        if not self._usable or self._hopeless:
-            return Found(self.start, "at every rate trained to the end some run failed", math.inf)
-        best = min(self._usable, key=self._order)
+        lost = self._lost
+        usable = [place for place in self._usable if not lost or place < min(lost)]
+        if not usable or len(lost) >= 2 * _LOST:
+            rate = self._rate(min(self._usable, default=0))
+            return Found(rate, "at every rate trained to the end some run failed", math.inf)
+        best = min(usable, key=self._order)
         if self.at[best].rung < RUNGS:
             centre = best
             if {best - _COARSE, best + _COARSE} <= self._usable.keys():
@@ -152,12 +156,16 @@ class _Search:
         return Found(float(f"{self.start * STEP**vertex:.3g}"), "", self._misplaced(best, used, error))
 
     @property
-    def _hopeless(self) -> bool:
-        """Whether all runs at three rates ended, finite, as failures, and no rate did better: the training is too
-        short, and the rates that looked worse from the start need not be tried."""
-        ended = [progress for progress in self.at.values() if progress.rung == RUNGS]
-        lost = [one for one in ended if all(one.failed) and all(math.isfinite(loss) for loss in one.losses)]
-        return len(lost) == len(ended) >= 3
+    def _lost(self) -> list[int]:
+        """Places, three or more, of which every run ended, finite, as a failure, if no other rate was trained so far.
+
+        Higher rates need not be tried then. If lower ones fail too, the training is too short.
+        """
+        ended = [place for place, progress in self.at.items() if progress.rung == RUNGS]
+        lost = [
+            place for place in ended if all(self.at[place].failed) and all(map(math.isfinite, self.at[place].losses))
+        ]
+        return lost if len(lost) == len(ended) >= _LOST else []
 
     @functools.cached_property
     def _usable(self) -> dict[int, float]:

@@ -45,18 +45,17 @@ def begin(
     `planned`: a p value that was read before is not one of the runs with them.
     """
     manifest = workdir.manifest() or {"data": data, "sessions": []}
-    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     # Those of earlier sessions are kept: free memory may differ now, but the checkpoints are those of the old parts.
     known = manifest.setdefault("parts", {})
     if known and parts and not planned:
         before, added = (sum(map(len, some)) for some in (known.values(), parts))
-        manifest.setdefault("extensions", []).append({"started": started, "runs": before, "added": added})
+        _add_extension(manifest, before, added)
     first = 1 + max((int(name.rstrip("ab")) for name in known), default=-1)
     known |= {str(number): list(runs) for number, runs in enumerate(parts, first)}
     manifest["activations"] = {**activations, **manifest.get("activations", {})}
     manifest["sessions"].append(
         {
-            "started": started,
+            "started": _now(),
             "command": list(command),
             "commit": _commit(),
             "device": {"kind": jax.devices()[0].device_kind, "count": jax.device_count(), "host": platform.machine()},
@@ -67,6 +66,23 @@ def begin(
         }
     )
     workdir.write_manifest(manifest)
+
+
+def note_extension(workdir: Workdir, n_before: int, n_now: int) -> None:
+    """Records that a sweep whose results were gathered has grown; before that there is no manifest, and no result."""
+    manifest = workdir.manifest()
+    if manifest and n_now > n_before:
+        _add_extension(manifest, n_before, n_now - n_before)
+        workdir.write_manifest(manifest)
+
+
+def _add_extension(manifest: dict[str, Any], n_before: int, n_added: int) -> None:
+    entry = {"started": _now(), "runs": n_before, "added": n_added}
+    manifest.setdefault("extensions", []).append(entry)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def note(workdir: Workdir, part: str, step: int, notes: Sequence[str]) -> None:

@@ -65,7 +65,7 @@ def trial(repetition: int, workdir: pathlib.Path) -> dict[str, object]:
     """Compares, and gives the row."""
     stop = StopSignal()
 
-    def look(answer: Answer) -> None:
+    def look(answer: Answer, width: int) -> None:
         if answer.pairs and answer.pairs[0].seeds >= SEEDS:
             stop.received = signal.SIGINT
 

@@ -133,19 +133,42 @@ def test_scales_without_mup_are_refused(config, tmp_path):
         compare(replace(config, **{"model.parametrization": "standard"}), tmp_path / "w", 90.0, scales=2)
 
 
-@pytest.mark.parametrize("last, expected", [(0.3, "grows"), (0.05, "shrinks"), (-0.3, "turns round"), (0.1, "holds")])
-def test_the_answer_says_what_a_lead_does_over_widths(last, expected):
+def over_widths(leads, failed=(), noise=1e-4):
+    """An answer in which `best` has these leads at widths 64, 128, ..."""
     rng = np.random.default_rng(2)
-    by_width = [
-        {"best": rng.normal(1, 1e-4, 30), "other": rng.normal(1 + lead, 1e-4, 30)}
-        for lead in (0.1, (0.1 + last) / 2, last)
-    ]
-    widths = tuple(Width(64 * 2**k, "", judgement.judge(losses, 0.0025)) for k, losses in enumerate(by_width))
-    answer = dataclasses.replace(
-        answer_of(by_width[0]), widths=widths, trends=judgement.trends(by_width, 0.0025, n_tests=3)
+    by_width = [{"best": rng.normal(1, noise, 30), "other": rng.normal(1 + lead, noise, 30)} for lead in leads]
+    fates = {name: np.full(30, name in failed) for name in ("best", "other")}
+    widths = tuple(
+        Width(64 * 2**k, "", judgement.judge(losses, 0.0025, failed=fates), failed) for k, losses in enumerate(by_width)
     )
+    trends = judgement.trends(by_width, 0.0025, failed=[fates] * len(leads), n_tests=len(leads))
+    return dataclasses.replace(answer_of(by_width[0]), widths=widths, trends=trends)
+
+
+@pytest.mark.parametrize(
+    "leads, expected",
+    [
+        ((0.1, 0.2, 0.3), "grows"),
+        ((0.1, 0.07, 0.05), "shrinks"),
+        ((0.1, -0.1, -0.3), "turns round"),
+        ((0.1, -0.1, 0.1), "turns round"),
+        ((0.1, 0.1), "holds"),
+        ((0.0003, 0.01, 0.02), "appears"),
+        ((0.0003, -0.01, -0.02), "appears"),
+    ],
+)
+def test_the_answer_says_what_a_lead_does_over_widths(leads, expected):
+    answer = over_widths(leads)
     assert answer.scales[-1]["verdict"] == expected
-    assert f"Its lead over other {expected}: 0.100 at width 64" in str(answer)
+    assert expected in str(answer) and f"{leads[0]:.3f} at width 64" in str(answer).replace("0.0003", "0.000")
+    reverses = leads[-1] < 0
+    assert ("but not at width 256, where other is lower" in answer.sentences[0]) == reverses
+
+
+def test_a_change_is_neither_decided_nor_promised_where_a_run_failed():
+    answer = over_widths((0.1, 0.1), failed=("other",))
+    assert not answer.decided and "cannot be decided, since runs of other failed" in str(answer)
+    assert over_widths((0.1, 0.1)).decided and not over_widths((0.1, 0.1), noise=0.05).decided
 
 
 def test_a_budget_that_can_show_nothing_is_refused_and_leaves_nothing(config, tmp_path):

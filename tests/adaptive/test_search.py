@@ -105,13 +105,20 @@ def test_the_allowance_covers_most_of_what_noise_misplaces():
     assert short <= 40 and np.mean(excess) < 0.02
 
 
-def test_a_search_ends_once_whole_trainings_at_three_rates_learn_nothing():
-    def learns_nothing(rate, rung):
-        part = rung / RUNGS
-        losses = (valley(3e-3)(rate) + 1 - part,) * 2
-        return Progress(rung, losses, (rung == RUNGS,) * 2)
-
+def searched_where_whole_trainings_fail_from(first):
     known = {}
     while isinstance(tasks := next_tasks(known, 3e-3), tuple):
-        known |= {task.rate: learns_nothing(*task) for task in tasks}
-    assert math.isinf(tasks.allowance) and sum(one.rung == RUNGS for one in known.values()) == 3
+        for rate, rung in tasks:
+            losses = (valley(3e-3)(rate) + 1 - rung / RUNGS,) * 2
+            known[rate] = Progress(rung, losses, (rung == RUNGS and rate >= first,) * 2)
+    return tasks, sum(one.rung == RUNGS for one in known.values())
+
+
+def test_a_search_ends_where_whole_trainings_learn_nothing_at_lower_rates_too():
+    found, n_whole = searched_where_whole_trainings_fail_from(0.0)
+    assert math.isinf(found.allowance) and n_whole == 6
+
+
+def test_rates_at_which_only_the_end_fails_do_not_hide_a_lower_one_that_learns():
+    found, _ = searched_where_whole_trainings_fail_from(1.2e-3)
+    assert found.rate < 1.2e-3 and math.isfinite(found.allowance)

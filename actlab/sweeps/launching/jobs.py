@@ -61,10 +61,8 @@ class Job:
         """The words of its command, to be run in the folder where launch was called."""
         own = {name for run in sweep.expand(self.config) for name in trained.named_activations(run.config).values()}
         registers = "" if all(map(activations.is_built_in, own)) else f":{self.code}"
-        flags = [f"--config={self.file}{registers}", f"--workdir={self.workdir.path}"]
-        begun = self.workdir.path / "config.json"
-        if begun.is_file() and sweep.extends(self.config, config_lib.load(begun)):
-            flags.append("--extend")
+        # Its sweep may grow while it waits in a queue; to an equal one --extend adds nothing.
+        flags = [f"--config={self.file}{registers}", f"--workdir={self.workdir.path}", "--extend"]
         return [sys.executable, "-m", "actlab.main", *flags]
 
     def write(self) -> None:
@@ -164,9 +162,7 @@ def _gather_rest(records: Workdir, jobs: Sequence[Job], command: Sequence[str]) 
             "parts": {f"{job.number}-{part}": names for (job, part), names in parts.items()},
             "activations": _computed(records.path, manifests.values()),
             "launched": list(command),
-            "extensions": [
-                {"job": number, **one} for number, of_job in manifests.items() for one in of_job.get("extensions", [])
-            ],
+            "extensions": manifest.extensions(records),
             "sessions": [
                 {"job": number, **session} for number, of_job in manifests.items() for session in of_job["sessions"]
             ],

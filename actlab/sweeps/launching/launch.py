@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from actlab import callbacks
-from actlab.config import Config
+from actlab import config as config_lib
+from actlab.config import Config, sweep
 from actlab.errors import UserError
 from actlab.sweeps import announce, session, trained
 from actlab.sweeps.launching import jobs as jobs_lib
@@ -52,8 +53,11 @@ def run(
     if not session.needs_training(console, records, prepared.config, launched=True, extend=extend):
         return 0
     callbacks.require_login(config)
+    n_before = _require_at_rest(records) if extend else None
     records.open(prepared.config, extend)
     try:
+        if n_before is not None:
+            manifest.note_extension(records, n_before, len(prepared.runs))
         jobs = _write_jobs(prepared, path / "jobs", code)
         console.print(f"workdir     {path}")
         console.print(
@@ -67,6 +71,17 @@ def run(
         ) from error
     finally:
         records.close()
+
+
+def _require_at_rest(records: Workdir) -> int | None:
+    """The number of runs of the sweep that is to grow, if there is one; raises UserError while a job of it trains."""
+    file = records.path / "config.json"
+    for folder in sorted((records.path / "jobs").glob("*/")):
+        if Workdir(folder, writes=False).is_in_use():
+            raise UserError(
+                f"--extend: job {folder.name} in {records.path} is training: wait for it, then run it again."
+            )
+    return len(sweep.expand(config_lib.load(file))) if file.is_file() else None
 
 
 def _write_jobs(prepared: Prepared, root: pathlib.Path, code: str) -> list[Job]:
@@ -170,7 +185,9 @@ class Launch:
         for one in self._jobs:
             ended = "failed" if one in still_open else "finished"
             board.show(one, active.get(one.number, ended), one.step() if one in still_open else one.n_steps)
-        if len(self._rows) > self._n_gathered:
+        # While jobs of a sweep that grew train again, the tables keep the runs that they have.
+        tabled = {row["run"] for row in self._records.results()}
+        if len(self._rows) > self._n_gathered and tabled <= self._rows.keys():
             jobs_lib.gather(self._records, self._jobs, self._rows, command)
             self._n_gathered = len(self._rows)
         return any(one.number in active for one in self._jobs)

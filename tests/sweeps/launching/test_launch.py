@@ -12,6 +12,7 @@ import event_files
 import pytest
 from rich.console import Console
 
+from actlab import config as config_lib
 from actlab.config import Config, replace, sweep, to_json
 from actlab.errors import UserError
 from actlab.sweeps import launching, session, trained
@@ -178,12 +179,12 @@ class Here:
 
     name, poll_seconds = "here", 0.0
 
-    def __init__(self):
-        self.commands = {}
+    def __init__(self, only=None):
+        self.commands, self._only = {}, only
 
     def start(self, jobs):
         """Trains them."""
-        for job in jobs:
+        for job in jobs if self._only is None else [job for job in jobs if job.number == self._only]:
             words = self.commands[job.number] = job.command()
             session.run(job.config, "job", job.workdir.path, words, extend="--extend" in words)
 
@@ -201,18 +202,26 @@ def test_a_launched_sweep_grows_by_seeds_rates_and_activations(small_sweep, tmp_
     axes = {"model.activation": ("tanh", "relu"), "seed": (1, 2, 3)}
     grown = replace(first, sweep=axes)
     assert launch(first, tmp_path, Here()) == 0
+    held = Workdir(tmp_path / "jobs/0")
+    held.open(config_lib.load(tmp_path / "jobs/0/config.json"))
+    with pytest.raises(UserError, match="job 0 in .* is training: wait for it"):
+        launching.run(grown, "", "sweep", tmp_path, Here(), ["test"], extend=True)
+    held.close()
     before = Workdir(tmp_path).results()
     with pytest.raises(UserError, match="has 2 of the 6 runs of config.sweep: add --extend"):
         launch(grown, tmp_path, Here())
+    # A job that is not trained takes no finished run from the table.
+    assert launching.run(grown, "", "sweep", tmp_path, Here(only=1), ["test"], extend=True) == 1
+    assert Workdir(tmp_path).results() == before and len(manifest.extensions(Workdir(tmp_path))) == 1
     here = Here()
     assert launching.run(grown, "", "sweep", tmp_path, here, ["test"], extend=True) == 0
     # Job 0 trains ReLU as before, whose third seed comes to its workdir; tanh is a job of its own.
-    assert {number: "--extend" in words for number, words in here.commands.items()} == {0: True, 1: False}
+    assert here.commands.keys() == {0}
     rows = {row["run"]: row for row in Workdir(tmp_path).results()}
     assert rows.keys() == {run.name for run in sweep.expand(grown)}
     assert [rows[row["run"]] for row in before] == before
     (found,) = manifest.extensions(Workdir(tmp_path))
-    assert (found["job"], found["runs"], found["added"]) == (0, 2, 1)
+    assert (found["runs"], found["added"]) == (2, 4)
     assert launch(grown, tmp_path, Here()) == 0
 
 
