@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from actlab.adaptive import search
-from actlab.adaptive.judgement import PairState, judge
+from actlab.adaptive.judgement import PairState, judge, trends
 from actlab.analysis import validity
 from actlab.analysis.effects import DIFFERENT, Verdict
 from actlab.analysis.validity import Check, Law, at_most, residuals
@@ -46,10 +46,11 @@ class World:
     together: bool = False
 
 
+_UNEVEN = World("a flat valley of one, a sharp optimum of the other", (0.1, 4.0), (2.5, 0.4))
 WORLDS = (
     World("equal normal noise, optima between rates"),
     World("level rates of one, a sharp optimum of the other", (0.0, 4.0)),
-    World("a flat valley of one, a sharp optimum of the other", (0.1, 4.0), (2.5, 0.4)),
+    _UNEVEN,
     World("two flat valleys, optima far apart", (0.1, 0.1), (2.5, -4.6)),
     World("lopsided valleys, one flat", (0.3, 2.0), (-0.6, 0.4), tilt=0.6),
     World("10% of the seeds collapse at the best rate", collapse=0.1),
@@ -77,6 +78,7 @@ def check(repeats: int, seed: int) -> Iterator[Check]:
         yield _of_world(world, repeats, np.random.default_rng((seed, number)))
     rng = np.random.default_rng((seed, len(WORLDS)))
     yield _equivalence(repeats, rng)
+    yield _trend(repeats, rng)
     yield _saving(repeats // 4, rng)
 
 
@@ -96,6 +98,24 @@ def _equivalence(repeats: int, rng: np.random.Generator) -> Check:
     count = sum(_outcome(WORLDS[0], rng, margin, margin).pairs[0].verdict == Verdict.EQUIVALENT for _ in range(repeats))
     equal = [_outcome(WORLDS[0], rng, 0.0, margin).pairs[0].verdict == Verdict.EQUIVALENT for _ in range(repeats // 8)]
     return at_most("a difference of one margin called equivalent", count, repeats, f"; power {np.mean(equal):.0%}")
+
+
+def _trend(repeats: int, rng: np.random.Generator) -> Check:
+    """Over two widths with one difference, and power for a change of it by three residual sd times sqrt(2)."""
+    world, n_tests = _UNEVEN, 2
+
+    def change(effect: float) -> PairState:
+        found, _ = zip(*(_search(world, arm, rng) for arm in (0, 1)), strict=True)
+        widths = []
+        for width in (0, 1):
+            shared = rng.normal(size=_SEEDS)
+            levels = [_level(world, arm, _step(found[arm].rate)) + shared + rng.normal(size=_SEEDS) for arm in (0, 1)]
+            widths.append({"0": levels[0] + effect * width, "1": levels[1]})
+        return trends(widths, _MARGIN, {str(arm): found[arm].allowance for arm in (0, 1)}, n_tests=n_tests)[0]
+
+    count = sum(change(0.0).verdict in DIFFERENT for _ in range(repeats))
+    power = float(np.mean([change(_PLANTED * 2**0.5).verdict == Verdict.REFUTED for _ in range(repeats // 8)]))
+    return at_most("a change over two widths", count, repeats, f"; power {power:.0%}")
 
 
 def _saving(repeats: int, rng: np.random.Generator) -> Check:
