@@ -16,7 +16,8 @@ def command(tmp_path, activation):
 
 
 def test_a_job_reads_its_frozen_config_and_code_only_where_an_activation_is_code(tmp_path):
-    words = [sys.executable, "-m", "actlab.main", f"--config={tmp_path}/jobs/3.json", f"--workdir={tmp_path}/jobs/3"]
+    paths = [f"--config={tmp_path}/jobs/3.json", f"--workdir={tmp_path}/jobs/3", "--extend"]
+    words = [sys.executable, "-m", "actlab.main", *paths]
     assert command(tmp_path, "gelu_scale(s=0.25)") == words
     activations.register(activations.Activation("bent", lambda x: 2 * x, "2x", "ours"))
     words[3] += ":configs/mine.py:small"
