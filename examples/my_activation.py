@@ -5,7 +5,7 @@
     python -m actlab verdict runs/mine --question='mine<relu' --question='mine<gelu'
 
 Copy this file and write a function of yours. Three activations, three learning rates, eight seeds: 72 runs of 0.12M
-parameters, about 10 minutes on 2 CPU cores; --dry_run tells the time of this machine.
+parameters, about 25 minutes on 2 CPU cores; --dry_run tells the time of this machine.
 """
 
 import jax.numpy as jnp

@@ -27,7 +27,7 @@ def table(comparisons: Sequence[Comparison]) -> str:
     lines = [
         r"% \usepackage{booktabs}",
         r"\begin{table}",
-        r"  \centering",
+        r"  \centering\small\setlength{\tabcolsep}{4pt}",  # so that it fits the text of an article
         rf"  \caption{{{_caption(comparisons)}}}",
         r"  \label{tab:verdicts}",
         rf"  \begin{{tabular}}{{{_ALIGNED}}}",
