@@ -1,14 +1,15 @@
 """From text to rows of token ids: datasets, tokenizers, token caches, and the rows that objectives read."""
 
+import re
 from pathlib import Path
 
-from actlab.data import cache, datasets, gpt2, sets, tokenizers
+from actlab.data import cache, datasets, gpt2, sets, sources, tokenizers
 from actlab.data.cache import Split, TokenCache
 from actlab.data.datasets import STORY_GRAMMAR, TINY_STORIES
 from actlab.data.sources import FIELD, N_STORIES, SPLITS
 from actlab.errors import UserError, suggestion
 
-__all__ = ["FIELD", "N_STORIES", "Split", "TokenCache", "open_tokens", "prepare", "resolve_name"]
+__all__ = ["FIELD", "N_STORIES", "Split", "TokenCache", "open_tokens", "prepare", "prepare_text", "resolve_name"]
 
 
 def resolve_name(name: str, directory: str | Path, task: str = "") -> str:
@@ -110,6 +111,19 @@ def prepare(
         return sentence
     tokens = cache.ensure(dataset, tokenizer, directory, show=progress)
     return f"{sentence} Its {tokens.meta.n_tokens['train']:,} train tokens of {tokenizer} are in {tokens.folder}."
+
+
+def prepare_text(path: str | Path, directory: str | Path, *, field: str = FIELD, progress: bool = True) -> str:
+    """Prepares a text, a file or a folder, under a name that follows from its name and content, which is returned.
+
+    Raises:
+      UserError: see `prepare`.
+    """
+    path = Path(path)
+    stem = re.sub(r"[^a-z0-9]+", "_", path.resolve().name.lower()).strip("_")[:32]
+    name = f"text_{stem}_{sources.find_texts(path, field=field).hash[:8]}"
+    prepare(name, directory, source=path, field=field, progress=progress)
+    return name
 
 
 def _check_tokenizer(name: str, directory: Path, tokenizer: str, n_stories: int) -> None:

@@ -1,4 +1,4 @@
-"""Tokenizers by name: bytes, byte-level BPE trained here, GPT-2's or any other vocab.json and merges.txt, WordPiece.
+"""Tokenizers by name: bytes, byte-level BPE trained here, GPT-2's, WordPiece, or those of a Hugging Face directory.
 
 The project's WordPiece vocabulary, `vocab.txt` beside this file, was trained once by tools/train_wordpiece.py: the
 `tokenizers` library does not train the same one twice.
@@ -19,16 +19,21 @@ from actlab.data import gpt2, preparing
 from actlab.data.gpt2 import MERGES, MERGES_HEADER, VOCABULARY
 from actlab.errors import UserError
 
-RECORD = "tokenizer.json"
+RECORD = "tokenizer.json"  # of ours; transformers has another file of that name, whose copy here is called LIBRARY
+LIBRARY = "library.json"
 END_OF_TEXT = "<|endoftext|>"
 SMALLEST_BPE = 257  # every byte and the end of text
 TRAINING_BYTES = 20_000_000
+LONG_DOCUMENT = 1 << 20  # characters
+MOST_TOKENS = 1 << 24
+ORDINARY = "Once upon a time."
 PIECE_CHARACTERS = 1 << 16  # the library encodes the pieces of a batch in parallel
 BATCH_CHARACTERS = 1 << 21
 
 WORDPIECE = "wordpiece"
 PIECES = "vocab.txt"  # a piece on each line
 SETTINGS = "tokenizer_config.json"  # of transformers
+THEIRS = "tokenizer.json"  # of transformers, in the format of the library `tokenizers`
 OWN = Path(__file__).parent / PIECES
 OWN_SHA256 = "4f7d727e81cd0c4031b048e2ea35fc1b2103feab484d435b69571db2615eb9c7"
 PADDING, UNKNOWN, FIRST, LAST, MASK = SPECIALS = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
@@ -188,6 +193,77 @@ class WordPieceTokenizer(Tokenizer):
         return library
 
 
+class LibraryTokenizer(Tokenizer):
+    """Any tokenizer of the library `tokenizers`, with the special tokens that transformers keeps beside it.
+
+    A document of more than LONG_DOCUMENT characters is cut before lines, which may change a token at each cut.
+    """
+
+    lossless = False  # most normalise; none says so
+
+    def __init__(self, name: str, text: str, roles: dict[str, str]) -> None:
+        self._text, self._roles = text, roles
+        self._library = _library_of(name, text)
+        ids = {role: self._library.token_to_id(token) for role, token in roles.items()}
+        if unknown := [role for role, found in ids.items() if found is None]:
+            raise UserError(
+                f"data.tokenizer={name!r}: {SETTINGS} names {roles[unknown[0]]!r} as {unknown[0]}, which {THEIRS} "
+                "lacks: take files that belong together."
+            )
+        ends = [ids[role] for role in ("eos_token", "sep_token", "bos_token") if role in ids]
+        if not ends:
+            raise UserError(
+                f"data.tokenizer={name!r} names no end of a text: add eos_token or sep_token to {SETTINGS} beside "
+                f"{THEIRS}."
+            )
+        self._ids = ids
+        try:
+            gives = self._library.encode(ORDINARY, add_special_tokens=False).ids
+        except Exception as error:  # of the library's own, by kind of tokenizer
+            raise UserError(
+                f"data.tokenizer={name!r} cannot read {ORDINARY!r} ({error}): take another directory."
+            ) from error
+        if not gives:
+            raise UserError(f"data.tokenizer={name!r} gives no token for {ORDINARY!r}: take another directory.")
+        largest = max(self._library.get_vocab(with_added_tokens=True).values())
+        if largest >= MOST_TOKENS:
+            raise UserError(
+                f"data.tokenizer={name!r} has the id {largest:,}: at most {MOST_TOKENS:,} are supported; take another "
+                "directory."
+            )
+        super().__init__(name, 1 + largest, ends[0], ["library", json.loads(text), roles])
+
+    @property
+    def specials(self) -> Specials:
+        """See Tokenizer. What a decoder's tokenizer lacks is as there."""
+        ids, default = self._ids, super().specials
+        first = ids.get("cls_token", ids.get("bos_token", self.end_of_text))
+        last = ids.get("sep_token", self.end_of_text)
+        padding, mask = ids.get("pad_token", default.padding), ids.get("mask_token", default.mask)
+        return Specials(first, last, padding, mask, ids.get("unk_token"))
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
+        """See Tokenizer."""
+        pieces = [list(_pieces(text, LONG_DOCUMENT)) for text in texts]
+        encoded = (
+            encoding
+            for group in _groups([piece for parts in pieces for piece in parts])
+            for encoding in self._library.encode_batch_fast(group, add_special_tokens=False)
+        )
+        ids = (np.array(encoding.ids, np.int32) for encoding in encoded)
+        return [np.concatenate([next(ids) for _ in parts] or [np.zeros(0, np.int32)]) for parts in pieces]
+
+    def decode(self, ids: Iterable[int] | np.ndarray) -> str:
+        """See Tokenizer."""
+        return self._library.decode([int(i) for i in ids], skip_special_tokens=False)
+
+    def save(self, directory: Path) -> None:
+        """See Tokenizer."""
+        super().save(directory)
+        (directory / LIBRARY).write_text(self._text, encoding="utf-8")
+        (directory / SETTINGS).write_text(json.dumps(self._roles), encoding="utf-8")
+
+
 def check(name: str) -> None:
     """Refuses an unknown name."""
     if name not in ("bytes", "gpt2", WORDPIECE) and not name.startswith(("bpe:", "dir:", f"{WORDPIECE}:")):
@@ -212,7 +288,7 @@ def make(name: str, directory: Path, texts: Iterable[str]) -> Tokenizer:
     if name == gpt2.NAME:
         return _byte_pairs(name, gpt2.folder(directory))
     if name.startswith("dir:"):
-        return _byte_pairs(name, Path(name.removeprefix("dir:")))
+        return _of_folder(name, Path(name.removeprefix("dir:")))
     return train(texts, _bpe_size(name))
 
 
@@ -238,6 +314,8 @@ def load(directory: Path) -> Tokenizer:
             tokenizer = ByteTokenizer()
         elif name.startswith(WORDPIECE):
             tokenizer = _pieces_of(name, directory / PIECES)
+        elif (directory / LIBRARY).is_file():
+            tokenizer = _of_library(name, directory / LIBRARY)
         else:
             tokenizer = _byte_pairs(name, directory)
     except UserError as error:
@@ -245,6 +323,40 @@ def load(directory: Path) -> Tokenizer:
     if tokenizer.hash != record.get("hash"):
         raise preparing.damaged(directory / RECORD, "the tokenizer has another hash")
     return tokenizer
+
+
+def name_in(folder: Path) -> str | None:
+    """The data.tokenizer that means the tokenizer of a Hugging Face directory, or of ours; None if it has none."""
+    if (folder / PIECES).is_file():
+        cased = _json_object(folder / SETTINGS).get("do_lower_case") is False
+        if not (cased and (folder / THEIRS).is_file()):
+            return f"{WORDPIECE}:{folder}"
+    if _json_object(folder / RECORD).get("name") == "bytes":
+        return "bytes"
+    # Whether they can be used is said where they are.
+    return f"dir:{folder}" if any((folder / name).is_file() for name in (LIBRARY, MERGES, THEIRS)) else None
+
+
+# What transformers may keep of a tokenizer.
+FILES = (
+    *(THEIRS, SETTINGS, "special_tokens_map.json", "added_tokens.json", "tokenizer.model"),
+    *(VOCABULARY, MERGES, PIECES),
+)
+
+
+def for_transformers(folder: Path) -> dict[str, bytes]:
+    """The files that transformers reads a folder's tokenizer from: their names there, and what they hold."""
+    paths = {name: folder / name for name in FILES if (folder / name).is_file()}
+    if "model" not in _json_object(folder / THEIRS):  # our own record
+        paths.pop(THEIRS, None)
+    if (folder / LIBRARY).is_file():
+        paths[THEIRS] = folder / LIBRARY
+    found = {name: path.read_bytes() for name, path in paths.items()}
+    if PIECES in found:
+        # Otherwise transformers goes by the model: RoBERTa's would read word pieces as byte pairs, without a word.
+        known = {"do_lower_case": True, **_json_object(folder / SETTINGS)}
+        found[SETTINGS] = json.dumps({"tokenizer_class": "BertTokenizer", **known}, indent=2).encode()
+    return found
 
 
 def train(texts: Iterable[str], size: int) -> BytePairTokenizer:
@@ -280,6 +392,103 @@ def _bpe_size(name: str) -> int:
     return int(digits)
 
 
+def _of_folder(name: str, folder: Path) -> Tokenizer:
+    """The tokenizer that a folder holds: ours, or that of a Hugging Face directory."""
+    if (folder / LIBRARY).is_file():
+        return _of_library(name, folder / LIBRARY)
+    theirs = folder / THEIRS
+    if theirs.is_file() and not _is_gpt2(theirs):
+        return _of_library(name, theirs)
+    return _byte_pairs(name, folder)
+
+
+def _is_gpt2(path: Path) -> bool:
+    """Whether a tokenizer.json is our own record, or of GPT-2's kind, for which vocab.json and merges.txt do."""
+    found = _json_object(path)
+    if "name" in found and "model" not in found:
+        return True
+    words = found.get("pre_tokenizer")
+    if not isinstance(words, dict):
+        return False
+    plain = found.get("normalizer") is None and words.get("type") == "ByteLevel"
+    files = all((path.parent / name).is_file() for name in (VOCABULARY, MERGES))
+    whole = files and END_OF_TEXT in _json_object(path.parent / VOCABULARY)
+    return whole and plain and words.get("use_regex", True) and not words.get("add_prefix_space", False)
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _of_library(name: str, path: Path) -> LibraryTokenizer:
+    """The tokenizer of a tokenizer.json, with the special tokens that the files beside it name."""
+    try:
+        text = path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"data.tokenizer={name!r} cannot use {path} ({error}): take another directory.") from error
+    roles: dict[str, str] = {}
+    for beside in (path.with_name("special_tokens_map.json"), path.with_name(SETTINGS)):
+        if not beside.is_file():
+            continue
+        for role, token in _settings(name, beside).items():
+            token = token.get("content") if isinstance(token, dict) else token
+            if role not in _ROLES or token is None:
+                continue
+            if not isinstance(token, str) or not token.isprintable():
+                raise UserError(
+                    f"data.tokenizer={name!r}: {role} in {beside} is not a token: use the file that belongs to it."
+                )
+            roles[role] = token
+    if not roles.keys() & {"eos_token", "sep_token"}:
+        library = _library_of(name, text)
+        if end := next((token for token in _ENDS if library.token_to_id(token) is not None), None):
+            roles["eos_token"] = end
+    return LibraryTokenizer(name, text, roles)
+
+
+def _settings(name: str, path: Path) -> dict[str, Any]:
+    """A JSON object; raises UserError for anything else."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(
+            f"data.tokenizer={name!r} cannot use {path} ({error}): use the file that belongs to the tokenizer."
+        ) from error
+    if not isinstance(found, dict):
+        raise UserError(
+            f"data.tokenizer={name!r} cannot use {path}, which is not a JSON object: use the file that belongs to it."
+        )
+    return found
+
+
+_ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token", "mask_token", "unk_token")
+_ENDS = (END_OF_TEXT, "</s>", "<|end_of_text|>", "<eos>", LAST)  # where no file names one
+
+
+def _library_of(name: str, text: str) -> Any:
+    import tokenizers
+
+    try:
+        library = tokenizers.Tokenizer.from_str(text)
+    except BaseException as error:  # the library raises Exception, and panics in Rust with a BaseException of its own
+        if isinstance(error, (KeyboardInterrupt, SystemExit, MemoryError)):
+            raise
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(
+            f"data.tokenizer={name!r}: its {THEIRS} is not one that the library tokenizers reads ({reason}): take "
+            "another directory."
+        ) from error
+    library.no_padding()
+    library.no_truncation()
+    # A text that spells a special token is no special token.
+    library.encode_special_tokens = True
+    return library
+
+
 def _byte_pairs(name: str, folder: Path) -> BytePairTokenizer:
     """The tokenizer of the vocab.json and merges.txt in a folder."""
     from tokenizers import pre_tokenizers
@@ -289,7 +498,7 @@ def _byte_pairs(name: str, folder: Path) -> BytePairTokenizer:
         if not isinstance(vocabulary, dict) or not all(isinstance(i, int) for i in vocabulary.values()):
             raise ValueError(f"{VOCABULARY} does not map entries to whole numbers")
         merges = tuple(_merges((folder / MERGES).read_bytes().decode()))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(
             f"data.tokenizer={name!r} cannot use {folder} ({error}): put matching {VOCABULARY} and {MERGES} there."
         ) from error
@@ -331,12 +540,12 @@ def _prefix(texts: Iterable[str]) -> Iterator[str]:
             return
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """Cuts a long text where its tokens do not change: before the last line break before a word."""
+def _pieces(text: str, least: int = PIECE_CHARACTERS) -> Iterator[str]:
+    """Cuts a long text where GPT-2's tokens do not change: before the last line break before a word."""
     start = 0
-    while len(text) - start > PIECE_CHARACTERS:
+    while len(text) - start > least:
         # Of white space before a word, GPT-2's pattern always leaves the last character to a token of its own.
-        cut = re.compile(r"\n\S").search(text, start + PIECE_CHARACTERS)
+        cut = re.compile(r"\n\S").search(text, start + least)
         if cut is None:
             break
         yield text[start : cut.start()]
@@ -369,7 +578,7 @@ def _wordpiece(name: str) -> WordPieceTokenizer:
     settings = path.with_name(SETTINGS)
     try:
         found = json.loads(settings.read_bytes()) if settings.is_file() else {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _unusable(name, settings, str(error)) from error
     if isinstance(found, dict) and found.get("do_lower_case") is False:
         raise UserError(

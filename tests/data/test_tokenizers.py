@@ -230,3 +230,125 @@ def test_gpt2_gives_the_known_ids(tmp_path):
     assert tokenizer.encode(" the the").tolist() == [262, 262]
     forged = tokenizer.encode("<|endoftext|>")
     assert forged.tolist() == [27, 91, 437, 1659, 5239, 91, 29]
+
+
+def of_llama(folder):
+    """A tokenizer.json as LLaMA has it: no words, spaces as a letter, bytes where a character is unknown."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, trainers
+
+    library = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
+    library.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    undone = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    library.decoder = decoders.Sequence(undone)
+    special = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=special, show_progress=False)
+    library.train_from_iterator([*CORPUS, "</s>"], trainer)
+    folder.mkdir(exist_ok=True)
+    library.save(str(folder / "tokenizer.json"))
+    settings = {"bos_token": "<s>", "eos_token": {"content": "</s>"}, "unk_token": "<unk>", "pad_token": None}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return folder
+
+
+def of_cased_bert(folder):
+    """A tokenizer.json and a vocab.txt as cased BERT has them."""
+    from tokenizers import BertWordPieceTokenizer
+
+    library = BertWordPieceTokenizer(lowercase=False)
+    library.train_from_iterator(CORPUS, vocab_size=120, show_progress=False)
+    folder.mkdir(exist_ok=True)
+    library.save(str(folder / "tokenizer.json"))
+    library.save_model(str(folder))
+    roles = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "mask_token": "[MASK]"}
+    (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False, **roles, "unk_token": "[UNK]"}))
+    return folder
+
+
+@pytest.mark.parametrize("make", [of_llama, of_cased_bert])
+def test_the_tokenizer_of_a_directory_is_read_kept_and_given_back(tmp_path, make):
+    import tokenizers as library
+
+    folder = make(tmp_path / "theirs")
+    name = tokenizers.name_in(folder)
+    assert name == f"dir:{folder}"
+    ours = tokenizers.make(name, tmp_path, ())
+    theirs = library.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    for text in (CORPUS[3], "Ω and ß, \n\n  THE end"):
+        assert ours.encode(text).tolist() == theirs.encode(text, add_special_tokens=False).ids
+    assert ours.decode(ours.encode(CORPUS[3])) == CORPUS[3]
+    ours.save(tmp_path / "kept")
+    kept = tokenizers.load(tmp_path / "kept")
+    assert (kept.hash, kept.end_of_text, kept.specials) == (ours.hash, ours.end_of_text, ours.specials)
+    assert tokenizers.make(f"dir:{tmp_path / 'kept'}", tmp_path, ()).hash == ours.hash
+    given_back = tmp_path / "back"
+    given_back.mkdir()
+    for file, content in tokenizers.for_transformers(tmp_path / "kept").items():
+        (given_back / file).write_bytes(content)
+    assert tokenizers.make(f"dir:{given_back}", tmp_path, ()).hash == ours.hash
+
+
+def test_the_special_tokens_of_a_directory_have_their_parts(tmp_path):
+    llama = tokenizers.make(f"dir:{of_llama(tmp_path / 'llama')}", tmp_path, ())
+    assert (llama.end_of_text, llama.specials.unknown) == (2, 0)
+    assert llama.specials.mask >= llama.vocab_size, "it has none of its own"
+    bert = tokenizers.make(f"dir:{of_cased_bert(tmp_path / 'bert')}", tmp_path, ())
+    held = (tmp_path / "bert" / "vocab.txt").read_text().split("\n")
+    assert [held[i] for i in bert.specials] == ["[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]"]
+
+
+@pytest.mark.parametrize(("make", "text"), [(of_llama, "a</s>b"), (of_cased_bert, "a [MASK] b")])
+def test_a_text_that_spells_a_special_token_is_only_text(tmp_path, make, text):
+    tokenizer = tokenizers.make(f"dir:{make(tmp_path / 'm')}", tmp_path, ())
+    assert not {tokenizer.end_of_text, tokenizer.specials.mask} & set(tokenizer.encode(text).tolist())
+
+
+def test_a_long_document_is_cut_before_lines_only(tmp_path, monkeypatch):
+    tokenizer = tokenizers.make(f"dir:{of_llama(tmp_path / 'm')}", tmp_path, ())
+    text = "\n".join(CORPUS)
+    whole = tokenizer.decode(tokenizer.encode(text))
+    monkeypatch.setattr(tokenizers, "LONG_DOCUMENT", 500)
+    assert tokenizer.decode(tokenizer.encode(text)).replace(" \n", "\n") == whole.replace(" \n", "\n")
+
+
+WORDS = {"version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": None, "decoder": None}
+
+
+WHOLE = json.dumps({**WORDS, "model": {"type": "WordLevel", "vocab": {"a": 0, "</s>": 1}, "unk_token": "a"}})
+
+
+@pytest.mark.parametrize(
+    ("written", "settings", "told"),
+    [
+        ("{", {}, "not one that the library"),
+        ("[" * 100_000, {}, "not one that the library"),
+        ('{"model": {"type": "BPE"}}', {}, "not one that the library"),
+        (json.dumps({**WORDS, "model": {"type": "WordLevel", "vocab": {"</s>": -1}, "unk_token": "a"}}), {}, "library"),
+        (json.dumps({**WORDS, "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}), {}, "no end of a"),
+        (
+            json.dumps({**WORDS, "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}),
+            {"eos_token": "</s>"},
+            "names '</s>' as eos_token",
+        ),
+        (
+            json.dumps({**WORDS, "model": {"type": "WordLevel", "vocab": {"a": 0, "</s>": 2**30}, "unk_token": "a"}}),
+            {},
+            "the id 1,073,741,824",
+        ),
+        (
+            json.dumps({**WORDS, "model": {"type": "WordLevel", "vocab": {"</s>": 0}, "unk_token": "a"}}),
+            {},
+            "cannot read 'Once upon a time.'",
+        ),
+        (json.dumps({**WORDS, "pre_tokenizer": [{"type": "ByteLevel"}], "model": {"type": "BPE"}}), {}, "not one that"),
+        (json.dumps({**WORDS, "model": {"type": "BPE", "vocab": {"</s>": 0}, "merges": []}}), {}, "gives no token"),
+        (WHOLE, {"eos_token": 3}, "eos_token in .* is not a token"),
+        (WHOLE, {"eos_token": "\ud800"}, "eos_token in .* is not a token"),
+        (WHOLE, [], "not a JSON object"),
+    ],
+)
+def test_a_hostile_tokenizer_is_refused_in_a_sentence(tmp_path, written, settings, told):
+    (tmp_path / "tokenizer.json").write_text(written)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    with pytest.raises(UserError, match=told) as caught:
+        tokenizers.make(f"dir:{tmp_path}", tmp_path, ())
+    assert "\n" not in str(caught.value)
