@@ -7,7 +7,6 @@ The newest valid checkpoint is used; --run names one run of a sweep.
 """
 
 import dataclasses
-import itertools
 import pathlib
 from collections.abc import Sequence
 
@@ -22,7 +21,7 @@ def main(argv: Sequence[str]) -> None:
     """Writes a folder, or prints what one holds."""
     given = flags.FlagValues()
     command.define_run(given)
-    flags.DEFINE_string("to", None, "Folder to write.", flag_values=given)
+    flags.DEFINE_string("to", None, "The result: a folder to write (interop), an activation (swap).", flag_values=given)
     flags.DEFINE_string("from", None, "File or folder to read.", flag_values=given)
     command.parse(__doc__, argv, given)
     source = given["from"].value
@@ -40,25 +39,26 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _export(workdir: pathlib.Path, name: str | None, directory: pathlib.Path) -> None:
+    from actlab.data import tokenizers
     from actlab.interop import huggingface
-    from actlab.sweeps import origin, trained
+    from actlab.sweeps import trained
 
     run = trained.load(workdir, name)
-    names = itertools.chain.from_iterable(origin.VOCABULARIES.values())
-    vocabulary = [path for name in names if (path := workdir / "tokenizer" / name).is_file()]
-    huggingface.save(run.fields, run.params, directory, vocabulary, run.tokenizer.end_of_text)
-    print(f"{directory}: step {run.step}; transformers' AutoModel.from_pretrained reads it")
+    beside = tokenizers.for_transformers(workdir / "tokenizer")
+    end = run.tokenizer.end_of_text
+    family = huggingface.save(run.fields, run.params, directory, beside, end, end)
+    print(f"{directory}: step {run.step}, as {family}; transformers' AutoModel.from_pretrained reads it")
 
 
 def _show(directory: pathlib.Path) -> None:
     from actlab import models
+    from actlab.data import tokenizers
     from actlab.interop import huggingface
-    from actlab.sweeps import origin
 
     config = huggingface.load(directory).config
     costs = models.costs(models.build(config))
     print(f"parameters  {costs.parameters:,} ({costs.non_embedding:,} without embeddings)")
     for name, value in dataclasses.asdict(config).items():
         print(f"config.model.{name}={value!r}")
-    if tokenizer := origin.tokenizer_in(directory):
+    if tokenizer := tokenizers.name_in(directory):
         print(f"config.data.tokenizer={tokenizer!r}")

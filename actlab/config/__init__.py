@@ -11,7 +11,7 @@ from actlab.config.convert import (
     replace,
     to_json,
 )
-from actlab.config.rules import require_path
+from actlab.config.rules import RotaryScaling, require_path, rotary_scaling
 from actlab.config.schema import (
     CLASSES,
     LOSS_UNITS,
@@ -35,6 +35,7 @@ __all__ = [
     "ModelConfig",
     "OptimizerConfig",
     "Role",
+    "RotaryScaling",
     "SwapConfig",
     "TrainConfig",
     "default",
@@ -48,6 +49,7 @@ __all__ = [
     "paths",
     "replace",
     "require_path",
+    "rotary_scaling",
     "to_json",
     "traced",
 ]

@@ -73,6 +73,21 @@ def compared() -> config_dict.ConfigDict:
     return tinystories("small", {**SHALLOW, **FAN_IN, "seed": 1})
 
 
+def continued() -> config_dict.ConfigDict:
+    """How `actlab probe` and `swap` read a trained model, and how a swap is healed: a small rate, no weight decay.
+
+    The model's fields are those of the checkpoint, with a context of at most 256.
+    """
+    changes = {
+        "model.context": 256,
+        "data.batch_size": 8,
+        "optimizer.learning_rate": 1e-4,
+        "optimizer.weight_decay": 0.0,
+        "train.eval_tokens": 2**14,
+    }
+    return tinystories("char", changes)
+
+
 # Layers, width and heads of Turc et al. 2019, arXiv:1908.08962, table 1; base is Devlin et al. 2018.
 _BERT_SIZES = {"tiny": (2, 128, 2), "mini": (4, 256, 4), "bert_small": (4, 512, 8), "base": (12, 768, 12)}
 # Devlin et al. 2018, sections A.2 and A.3, but without dropout, as in the decoder.

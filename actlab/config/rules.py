@@ -2,10 +2,11 @@
 
 import dataclasses
 import math
+import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from actlab.config.schema import CLASSES, Axis, Config, ModelConfig, fields, types_of
 from actlab.errors import UserError, suggestion
@@ -123,15 +124,23 @@ def check(config: Config) -> None:
 
 
 def _check_model(model: ModelConfig) -> None:
-    if model.d_model % model.n_heads:
+    _check_heads(model)
+    if model.residual == "parallel" and model.norm_position == "post":
         raise UserError(
-            f"config.model.d_model={model.d_model} is not divisible by config.model.n_heads={model.n_heads}: "
-            f"choose a multiple of {model.n_heads}, or another number of heads."
+            "config.model.residual='parallel' needs norms before the sublayers: set config.model.norm_position='pre'."
         )
-    if model.position == "rotary" and (model.d_model // model.n_heads) % 2:
+    if model.scale_embeddings and model.kind == "encoder":
+        raise UserError("config.model.scale_embeddings=True has no effect in an encoder: set it to False.")
+    if model.d_embedding is not None and model.kind == "decoder":
         raise UserError(
-            f"config.model.position='rotary' needs heads of even size, not {model.d_model // model.n_heads}: "
-            "change config.model.d_model or config.model.n_heads."
+            f"config.model.d_embedding={model.d_embedding} is a field of encoders: set config.model.kind='encoder', or "
+            "leave it at None."
+        )
+    if model.parametrization == "mup" and (model.scale_embeddings or model.d_embedding is not None):
+        which = "scale_embeddings" if model.scale_embeddings else "d_embedding"
+        raise UserError(
+            f"config.model.{which}={getattr(model, which)} is not part of mup: set "
+            "config.model.parametrization='standard', or leave it at its default."
         )
     if model.kind == "decoder" and model.n_classes:
         raise UserError(
@@ -149,6 +158,72 @@ def _check_model(model: ModelConfig) -> None:
             f"config.model.head_activation={model.head_activation!r} has no effect, because {without} has no "
             "masked-token head: take an encoder with n_classes=0, or keep the default activation."
         )
+
+
+def _check_heads(model: ModelConfig) -> None:
+    if model.d_head is None and model.d_model % model.n_heads:
+        raise UserError(
+            f"config.model.d_model={model.d_model} is not divisible by config.model.n_heads={model.n_heads}: "
+            f"choose a multiple of {model.n_heads}, or another number of heads."
+        )
+    if model.n_kv_heads is not None and model.n_heads % model.n_kv_heads:
+        raise UserError(
+            f"config.model.n_kv_heads={model.n_kv_heads} does not divide config.model.n_heads={model.n_heads}: choose "
+            f"a divisor of {model.n_heads}."
+        )
+    scaling = rotary_scaling(model.rotary_scaling)
+    if model.position != "rotary":
+        for name in ("rotary_fraction", "rotary_scaling"):
+            if getattr(model, name) != getattr(ModelConfig, name):
+                raise UserError(
+                    f"config.model.{name}={getattr(model, name)!r} has no effect with "
+                    f"config.model.position={model.position!r}: set position='rotary', or keep the default."
+                )
+        return
+    d_head = model.d_head or model.d_model // model.n_heads
+    if (n_rotating := int(model.rotary_fraction * d_head)) % 2 or not n_rotating:
+        which = "heads of even size" if model.rotary_fraction == 1 else f"an even share of a head's {d_head} units"
+        raise UserError(
+            f"config.model.position='rotary' needs {which}, not {n_rotating}: change config.model.d_model, "
+            "config.model.n_heads, d_head or rotary_fraction."
+        )
+    if scaling and scaling.kind == "llama3" and scaling.low >= scaling.high:
+        raise UserError(
+            f"config.model.rotary_scaling={model.rotary_scaling!r}: low must be less than high: exchange them."
+        )
+
+
+class RotaryScaling(NamedTuple):
+    """How rotations are slowed down; see `rotary_scaling`."""
+
+    kind: str  # linear or llama3
+    factor: float
+    low: float = 0.0
+    high: float = 0.0
+    context: float = 0.0
+
+
+def rotary_scaling(text: str) -> RotaryScaling | None:
+    """The scaling that `config.model.rotary_scaling` names; None for "none".
+
+    Raises:
+        UserError: for anything but none, linear(factor=F) and llama3(factor=F, low=A, high=B, context=N), with numbers
+            above 0.
+    """
+    if text == "none":
+        return None
+    form = re.fullmatch(r"(linear|llama3)\((.*)\)", text)
+    if form:
+        number = r"[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]{1,2})?"
+        parts = [re.fullmatch(rf" *(\w+) *= *({number}) *", part) for part in form[2].split(",")]
+        given = {part[1]: float(part[2]) for part in parts if part}
+        names = {"linear": ["factor"], "llama3": ["factor", "low", "high", "context"]}[form[1]]
+        if len(given) == len(parts) and list(given) == names and min(given.values()) > 0:
+            return RotaryScaling(form[1], **given)
+    raise UserError(
+        f"config.model.rotary_scaling={text!r} is unknown: take none, linear(factor=2) or "
+        "llama3(factor=8, low=1, high=4, context=8192), with numbers above 0."
+    )
 
 
 def _check_data(config: Config) -> None:

@@ -53,7 +53,17 @@ class ModelConfig:
     )
     n_layers: int = field(6, "Transformer blocks", low=1)
     d_model: int = field(384, "width of the residual stream", low=1)
-    n_heads: int = field(6, "attention heads; must divide d_model", low=1)
+    n_heads: int = field(6, "attention heads; must divide d_model unless d_head is set", low=1)
+    n_kv_heads: int | None = field(
+        None,
+        "heads with keys and values of their own; each serves n_heads / n_kv_heads query heads. None is n_heads",
+        low=1,
+    )
+    d_head: int | None = field(None, "size K of a head; None is d_model / n_heads", low=1)
+    qk_norm: bool = field(False, "RMSNorm over each query and key of a head, with trained scales")
+    residual: Literal["sequential", "parallel"] = field(
+        "sequential", "parallel adds attention and feed-forward, both of the same input, at once (GPT-NeoX)"
+    )
     d_ff: int | None = field(
         None, "width F of an ungated feed-forward layer; a gated one has 2F/3 units. None is 4 d_model", low=8
     )
@@ -63,7 +73,9 @@ class ModelConfig:
     context: int = field(128, "longest input", unit="tokens", low=2, roles={"adaptable"})
     vocab_size: int | None = field(None, "None is the tokenizer's, rounded up to a multiple of 64", low=2)
     norm: Literal["layernorm", "rmsnorm"] = field("layernorm", "kind of normalisation")
-    norm_epsilon: float = field(1e-5, "added to the mean square that a norm divides by; BERT uses 1e-12", above=0.0)
+    norm_epsilon: float = field(
+        1e-5, "added to the mean square that a norm divides by; BERT uses 1e-12", above=0.0, high=1.0
+    )
     norm_position: Literal["pre", "post"] = field(
         "pre", "before each sublayer (GPT-2) or after its residual sum (BERT)"
     )
@@ -75,6 +87,18 @@ class ModelConfig:
     )
     rotary_base: float = field(
         10_000.0, "pair k of a rotary head of size K rotates by position / base^(2k/K)", above=1.0
+    )
+    rotary_fraction: float = field(
+        1.0, "share of a head's units that rotate, the first ones; K above is their number", above=0.0, high=1.0
+    )
+    rotary_scaling: str = field(
+        "none",
+        "slows rotations down for longer contexts: none, linear(factor=F), or LLaMA 3's "
+        "llama3(factor=F, low=A, high=B, context=N)",
+    )
+    scale_embeddings: bool = field(False, "multiplies a decoder's token embeddings by sqrt(d_model), as Gemma does")
+    d_embedding: int | None = field(
+        None, "width of an encoder's embeddings, which ELECTRA projects to d_model; None is d_model", low=1
     )
     tie_embeddings: bool = field(True, "the output projection is the transposed token embedding")
     init: Literal["gpt2", "gain", "fan_in"] = field(
@@ -136,7 +160,7 @@ class DataConfig:
     dir: str = field("data", "folder of prepared data", roles={"external"})
     tokenizer: str = field(
         "bytes",
-        "bytes, bpe:SIZE (trained on the data), gpt2, dir:PATH, wordpiece (of the story grammar), wordpiece:PATH "
+        "bytes, bpe:SIZE (trained on the data), gpt2, dir:PATH (Hugging Face), wordpiece (our own), wordpiece:PATH "
         "(uncased)",
         roles={"shared"},
     )

@@ -29,9 +29,16 @@ def expand(config: Config) -> tuple[Run, ...]:
     """The runs of a config in the order of its axes, the last one fastest; one run if there is no sweep.
 
     Raises:
-        UserError: if the fields of a run contradict each other.
+        UserError: if the fields of a run contradict each other, or a swap in no block is the config's own.
     """
     names = [axis_fields(key) for key, _ in config.sweep]
+    swap, swept = config.finetune.swap, set(itertools.chain.from_iterable(names))
+    # Among a sweep's values of it, no block is the control.
+    if swap.to and not swap.blocks and "finetune.swap.blocks" not in swept:
+        raise UserError(
+            f"config.finetune.swap.to={swap.to!r} swaps nothing with config.finetune.swap.blocks=0: set the number of "
+            f"blocks, up to {config.model.n_layers}, or leave swap.to empty."
+        )
     runs = []
     for rows in itertools.product(*(axis_rows(axis) for axis in config.sweep)):
         pairs = (zip(axis, row, strict=True) for axis, row in zip(names, rows, strict=True))

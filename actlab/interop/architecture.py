@@ -1,12 +1,11 @@
-"""A family of models in transformers: fields of its config.json, names of activations, and where its tensors are."""
+"""What a family of models in transformers is: entries of config.json, names of activations, and where tensors are."""
 
 import dataclasses
 import json
 import math
 import pathlib
-import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 from jaxtyping import Float
@@ -14,8 +13,10 @@ from jaxtyping import Float
 from actlab import activations
 from actlab.config import ModelConfig
 from actlab.errors import UserError, suggestion
+from actlab.models.spec import Spec, resolve
 
 CONFIG = "config.json"
+SHOWN = 100  # characters of a value in a message
 
 
 class Fields:
@@ -24,6 +25,9 @@ class Fields:
     def __init__(self, values: Mapping[str, Any], place: str):
         self._values = values
         self.place = place
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
 
     def get(self, name: str, default: Any = None) -> Any:
         """The field's value; null counts as absent, as in transformers."""
@@ -40,9 +44,11 @@ class Fields:
             self.refuse(name, f"it must be an integer of at least {low}")
         return value
 
-    def number(self, name: str, default: float) -> float:
-        """A finite number."""
+    def number(self, name: str, default: float | None = None) -> float:
+        """A finite number; without a default the field is required."""
         value = self.get(name, default)
+        if value is None:
+            raise UserError(f"{self.place} lacks {name}: use the file that belongs to the weights.")
         if type(value) not in (int, float) or not math.isfinite(value):
             self.refuse(name, "it must be a finite number")
         return float(value)
@@ -69,7 +75,9 @@ class Fields:
     def refuse(self, name: str, why: str) -> NoReturn:
         """Raises UserError about a field."""
         end = "" if why.endswith((".", "?")) else "."
-        raise UserError(f"{self.place}: {name}={self._values.get(name)!r} cannot be used: {why}{end}")
+        value = repr(self._values.get(name))
+        value = value if len(value) <= SHOWN else f"{value[:SHOWN]}..."
+        raise UserError(f"{self.place}: {name}={value} cannot be used: {why}{end}")
 
 
 def read_fields(directory: pathlib.Path) -> Fields:
@@ -81,7 +89,7 @@ def read_fields(directory: pathlib.Path) -> Fields:
         raise UserError(
             f"{directory} has no readable {CONFIG} ({error.strerror}): name a model's directory."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{place} is not JSON ({error}): use the file that belongs to the weights.") from error
     if not isinstance(values, dict):
         raise UserError(f"{place} is not a JSON object: use the file that belongs to the weights.")
@@ -163,47 +171,68 @@ Weights = Float[np.ndarray, "..."]
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-    """A parameter of ours, a path like block_0/attention/qkv/kernel, and the tensors of transformers that hold it.
+    """Parameters of ours, by paths like block_0/attention/qkv/kernel, and the tensors of transformers that hold them.
 
-    Ours is the concatenation of theirs on the last axis. Before that, each is transposed if PyTorch stores [out, in],
-    and loses its first `skip` rows. With `repeats`, a number per tensor, every group of `width` entries of the last
-    axis is repeated that often: query heads that share a key-value head get copies of it, which is the same function.
-    A parameter without `theirs` has no counterpart: it must be zero.
+    Theirs, joined on the last axis, are ours, joined on the last axis; most links have one of each. Before that, each
+    of theirs is transposed if PyTorch stores [out, in], loses its first `skip` rows, and gains `plus`. `sizes` are the
+    lengths of theirs where they differ. With `heads`, theirs has the query, key and value of a head side by side, ours
+    those of all heads. A parameter without `theirs` has no counterpart: it must be zero.
     """
 
-    ours: str
+    ours: tuple[str, ...]
     theirs: tuple[str, ...] = ()
     transposed: bool = False
     skip: int = 0
-    repeats: Shape = ()
-    width: int = 1
+    plus: float = 0.0
+    sizes: Shape = ()
+    heads: int = 0
 
-    def shapes(self, shape: Shape) -> dict[str, Shape]:
-        """The shape of each tensor of theirs for a parameter of this shape."""
-        shapes = {}
-        for name, repeat in zip(self.theirs, self.repeats or (1,) * len(self.theirs), strict=True):
-            *lead, last = shape
-            part = (*lead, last // (len(self.theirs) * repeat))
-            part = (part[0] + self.skip, *part[1:])
-            shapes[name] = part[::-1] if self.transposed else part
-        return shapes
+    def shapes(self, full: Mapping[str, Shape]) -> dict[str, Shape]:
+        """The shape of each tensor of theirs, by the shapes of ours."""
+        if not self.theirs:
+            return {}
+        *lead, _ = full[self.ours[0]]
+        if lead:
+            lead = [lead[0] + self.skip, *lead[1:]]
+        shapes = [(*lead, size) for size in self._sizes(sum(full[path][-1] for path in self.ours))]
+        return {
+            name: shape[::-1] if self.transposed else shape for name, shape in zip(self.theirs, shapes, strict=True)
+        }
 
-    def join(self, arrays: list[Weights]) -> Weights:
-        """Our parameter from their tensors."""
-        arrays = [(array.T if self.transposed else array)[self.skip :] for array in arrays]
-        if self.repeats:
-            arrays = [self._repeated(array, repeat) for array, repeat in zip(arrays, self.repeats, strict=True)]
-        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-1)
+    def join(self, arrays: list[Weights], full: Mapping[str, Shape]) -> dict[str, Weights]:
+        """Our parameters from their tensors."""
+        if not self.theirs:
+            return {path: np.zeros(full[path], np.float32) for path in self.ours}
+        arrays = [(array.T if self.transposed else array)[self.skip :] + np.float32(self.plus) for array in arrays]
+        whole = self._by_kind(_joined(arrays))
+        ends = np.cumsum([full[path][-1] for path in self.ours])[:-1]
+        return dict(zip(self.ours, np.split(whole, ends, axis=-1), strict=True))
 
-    def part(self, array: Weights) -> dict[str, Weights]:
-        """Their tensors from our parameter: the inverse of join without skip and repeats."""
-        parts = np.split(array, len(self.theirs), axis=-1)
+    def part(self, leaves: Mapping[str, Weights]) -> dict[str, Weights]:
+        """Their tensors from our parameters: the inverse of join, with zeros in the rows that it skips."""
+        whole = self._by_head(_joined([leaves[path] for path in self.ours]))
+        if self.skip:
+            whole = np.concatenate([np.zeros((self.skip, *whole.shape[1:]), np.float32), whole])
+        ends = np.cumsum(self._sizes(whole.shape[-1]))[:-1]
+        parts = [part - np.float32(self.plus) for part in np.split(whole, ends, axis=-1)]
         return {name: part.T if self.transposed else part for name, part in zip(self.theirs, parts, strict=True)}
 
-    def _repeated(self, array: Weights, repeat: int) -> Weights:
-        *lead, last = array.shape
-        groups = array.reshape(*lead, last // self.width, self.width)
-        return np.repeat(groups, repeat, axis=-2).reshape(*lead, last * repeat)
+    def _sizes(self, whole: int) -> Shape:
+        return self.sizes or (whole // len(self.theirs),) * len(self.theirs)
+
+    def _by_kind(self, array: Weights) -> Weights:
+        if not self.heads:
+            return array
+        return array.reshape(*array.shape[:-1], self.heads, 3, -1).swapaxes(-3, -2).reshape(array.shape)
+
+    def _by_head(self, array: Weights) -> Weights:
+        if not self.heads:
+            return array
+        return array.reshape(*array.shape[:-1], 3, self.heads, -1).swapaxes(-3, -2).reshape(array.shape)
+
+
+def _joined(arrays: list[Weights]) -> Weights:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-1)
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -227,45 +256,134 @@ def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-class Architecture(NamedTuple):
-    """A family: how its config.json is read and written, and where its tensors are.
+class Entry(NamedTuple):
+    """An entry of config.json and the field of ModelConfig that it gives; without a default it is required."""
 
-    `read` gives fields of ModelConfig, `describe` is its inverse, and `links` gives the tensors of a model with those
-    fields, by full names. A directory of the bare model omits `prefix`, which the names of `heads` never have. `copies`
-    maps tensors that may be stored twice to the ones they must equal; `unused` matches tensors that are ignored.
+    theirs: str
+    ours: str
+    kind: Literal["whole", "number", "flag", "plain", "gated"] = "whole"
+    default: Any = None
+
+
+# The fields of ours that say what a block is made of. A family has these values but for those that it names.
+PLAIN_DECODER = {
+    "kind": "decoder",
+    "norm": "layernorm",
+    "norm_position": "pre",
+    "activation_norm": "none",
+    "residual": "sequential",
+    "position": "learned",
+    "rotary_fraction": 1.0,
+    "rotary_scaling": "none",
+    "qk_norm": False,
+    "n_kv_heads": None,
+    "d_head": None,
+    "scale_embeddings": False,
+    "d_embedding": None,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """The models of one model_type of transformers: how config.json is read and written, and where the tensors are.
+
+    A field of ours comes from one entry (`entries`), from several (`read`, inverted by `describe`), or has one value in
+    all models of the family (`fixed`, over PLAIN_DECODER). `required` entries of config.json have one value that can be
+    used, and `written` ones are only written. `links` gives the tensors of a model by full names: a directory of the
+    bare model omits `prefix`, which the names of `heads` never have. `copies` maps tensors that may be stored twice to
+    the ones they must equal; `unused` matches tensors that are ignored.
     """
 
-    family: str
+    name: str
     model_type: str
+    saved_as: str  # the class of transformers that reads what is written
     prefix: str
-    read: Callable[[Fields], dict[str, Any]]
-    describe: Callable[[ModelConfig], dict[str, Any]]
+    entries: tuple[Entry, ...]
     links: Callable[[ModelConfig, Fields], list[Link]]
-    heads: tuple[str, ...]
-    copies: Mapping[str, str]
-    unused: re.Pattern[str]
+    fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    required: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    read: Callable[[Fields], dict[str, Any]] = lambda _: {}
+    describe: Callable[[Spec], dict[str, Any]] = lambda _: {}
+    heads: tuple[str, ...] = ("lm_head.",)
+    copies: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unused: str = ""
 
+    def model_fields(self, fields: Fields) -> dict[str, Any]:
+        """The fields of a ModelConfig that config.json describes; raises UserError for what ours cannot express."""
+        for name, only in self.required.items():
+            fields.require(name, only, default=only)
+        own = {**PLAIN_DECODER, **self.fixed}
+        return own | {entry.ours: _read(entry, fields) for entry in self.entries} | self.read(fields)
 
-def require(config: ModelConfig, family: str, **only: Any) -> None:
-    """Raises UserError, naming the field, unless each field has the only value that the family supports."""
-    for field, known in only.items():
-        value = getattr(config, field)
-        if value != known:
+    def described(self, config: ModelConfig) -> dict[str, Any]:
+        """The entries of config.json for a model; raises UserError for the first field the family does not have."""
+        config = _without_defaults(config)
+        for field, only in {**PLAIN_DECODER, **self.fixed}.items():
+            self.need(config, field, only)
+        activation = {
+            entry.theirs: their_activation(config, self.name, among=GATED if entry.kind == "gated" else PLAIN)
+            for entry in self.entries
+            if entry.kind in ("plain", "gated")
+        }
+        spec = resolve(config)
+        plain = {
+            entry.theirs: getattr(spec, "d_hidden" if entry.ours == "d_ff" else entry.ours)
+            for entry in self.entries
+            if entry.theirs not in activation
+        }
+        own = {"model_type": self.model_type, "architectures": [self.saved_as]}
+        return {**own, **self.written, **self.required, **plain, **activation, **self.describe(spec)}
+
+    def need(self, config: ModelConfig, field: str, only: Any) -> None:
+        """Raises UserError, naming the field, unless it has the only value that the family supports."""
+        if only is not ANY and getattr(config, field) != only:
             raise UserError(
-                f"config.model.{field}={value!r} has no counterpart in {family} of transformers, the nearest "
-                f"to this model: only {known!r} can be saved."
+                f"config.model.{field}={getattr(config, field)!r} has no counterpart in {self.name} of transformers, "
+                f"the nearest to this model: only {only!r} can be saved."
             )
 
 
-def linear(ours: str, *theirs: str, biased: bool = True, repeats: tuple[int, ...] = (), width: int = 1) -> list[Link]:
+ANY = object()  # in `fixed`: the field comes from `read`
+
+
+def _read(entry: Entry, fields: Fields) -> Any:
+    if entry.kind == "plain":
+        return plain_activation(fields, entry.theirs, entry.default)
+    if entry.kind == "gated":
+        return gated_activation(fields, entry.theirs, entry.default)
+    return getattr(fields, entry.kind)(entry.theirs, entry.default)
+
+
+def _without_defaults(config: ModelConfig) -> ModelConfig:
+    """The config with None where a size says what None says."""
+    same = {
+        "n_kv_heads": config.n_heads,
+        "d_head": config.d_model / config.n_heads,
+        "d_embedding": config.d_model,
+    }
+    return dataclasses.replace(config, **{name: None for name, size in same.items() if getattr(config, name) == size})
+
+
+def linear(ours: str, *theirs: str, biased: bool = True, **how: Any) -> list[Link]:
     """Kernel and bias of PyTorch's nn.Linear, or of several that are one projection here."""
     weights, biases = (tuple(f"{name}.{kind}" for name in theirs) for kind in ("weight", "bias"))
     return [
-        Link(f"{ours}/kernel", weights, transposed=True, repeats=repeats, width=width),
-        Link(f"{ours}/bias", biases, repeats=repeats, width=width) if biased else Link(f"{ours}/bias"),
+        Link((f"{ours}/kernel",), weights, transposed=True, **how),
+        Link((f"{ours}/bias",), biases, **how) if biased else Link((f"{ours}/bias",)),
     ]
+
+
+def table(ours: str, theirs: str, **how: Any) -> Link:
+    """An embedding."""
+    return Link((f"{ours}/embedding",), (f"{theirs}.weight",), **how)
+
+
+def scale(ours: str, theirs: str, **how: Any) -> Link:
+    """Scale of a norm."""
+    return Link((f"{ours}/scale",), (f"{theirs}.weight",), **how)
 
 
 def layer_norm(ours: str, theirs: str) -> list[Link]:
     """Scale and bias of PyTorch's nn.LayerNorm."""
-    return [Link(f"{ours}/scale", (f"{theirs}.weight",)), Link(f"{ours}/bias", (f"{theirs}.bias",))]
+    return [scale(ours, theirs), Link((f"{ours}/bias",), (f"{theirs}.bias",))]

@@ -5,9 +5,10 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -20,15 +21,17 @@ from actlab.config import Config, ModelConfig
 from actlab.errors import UserError
 from actlab.files import flush
 from actlab.interop import tensors
-from actlab.interop.architecture import CONFIG, Architecture, Fields, Link, Shape, Weights, flat, nested, read_fields
-from actlab.interop.bert import BERT, ROBERTA
-from actlab.interop.gpt2 import GPT2
-from actlab.interop.llama import LLAMA
+from actlab.interop.architecture import CONFIG, Family, Fields, Link, Shape, Weights, flat, nested, read_fields
+from actlab.interop.decoders import DECODERS
+from actlab.interop.encoders import ENCODERS
 from actlab.interop.tensors import Stored
 from actlab.models.model import Params
 
-ARCHITECTURES = {architecture.model_type: architecture for architecture in (GPT2, LLAMA, BERT, ROBERTA)}
+FAMILIES = {family.model_type: family for family in (*DECODERS, *ENCODERS)}
 RECORD = "actlab"  # the entry of config.json that holds our own fields
+# What the names of classes may end in: the bare model, and those with a head that ours have too.
+TASKS = ("Model", "ForCausalLM", "ForMaskedLM", "ForPreTraining", "ForSequenceClassification")
+HEADS = ("head", "head_norm", "output", "output_bias")  # what a bare model lacks
 
 
 class Loaded(NamedTuple):
@@ -37,99 +40,165 @@ class Loaded(NamedTuple):
     config: ModelConfig
     params: Params
 
+    @property
+    def bare(self) -> bool:
+        """Whether the directory holds no head, so that there are hidden units but no logits."""
+        tied = self.config.kind == "decoder" and self.config.tie_embeddings
+        return not tied and not self.config.n_classes and not any(name in self.params for name in HEADS)
 
-def load(directory: str | pathlib.Path) -> Loaded:
-    """Reads GPT-2, LLaMA, BERT or RoBERTa, from any float dtype, as float32.
 
-    What `save` wrote comes back bit for bit, with its own fields. Key-value heads that query heads share are repeated.
-    An encoder has its masked-token head, or pooler and classifier if the directory is ForSequenceClassification.
+class Opened(NamedTuple):
+    """A directory whose config.json and headers of weights have been read and fit together; `load` reads the rest."""
 
-    Raises:
-        UserError: if the directory or its safetensors are missing or damaged, do not match config.json, or config.json
-            has a field that our models cannot express; it is named.
-    """
+    family: Family
+    config: ModelConfig
+    bare: bool  # see Loaded
+    text_ids: tuple[Any, Any]  # the ids that begin and end a text
+    load: Callable[[], Loaded]
+
+
+class NoCounterpart(UserError):
+    """No family of transformers has such a model."""
+
+
+def open_directory(directory: str | pathlib.Path) -> Opened:
+    """Checks a directory without reading its weights; raises UserError as `load` does."""
     directory = pathlib.Path(directory)
     fields = read_fields(directory)
-    architecture = _of_type(fields)
-    config = _config(architecture, fields)
-    stored = _full_names(architecture, tensors.find(directory))
+    family = family_of(fields)
+    config = _config(family, fields)
+    stored = _full_names(family, tensors.find(directory))
     if config.n_layers > len(stored):  # before a model of that depth is traced
         raise UserError(f"{fields.place} has {config.n_layers} layers, but {directory} holds {len(stored)} tensors.")
     # The families have biases. Those that our config lacks must be zero in the files.
     full = _shapes(dataclasses.replace(config, use_bias=True))
-    links = architecture.links(config, fields)
-    _check(architecture, links, full, stored, fields)
-    leaves = {
-        link.ours: link.join([stored[name].read() for name in link.theirs])
-        if link.theirs
-        else np.zeros(full[link.ours], np.float32)
-        for link in links
-    }
-    return Loaded(config, nested(_without_biases(leaves, _shapes(config), fields)))
+    every = family.links(config, fields)
+    links = _present(every, stored)
+    _check(family, links, full, stored, fields)
+
+    def read() -> Loaded:
+        leaves: dict[str, Weights] = {}
+        for link in links:
+            leaves |= link.join([stored[name].read() for name in link.theirs], full)
+        own = {path: shape for path, shape in _shapes(config).items() if path in leaves}
+        return Loaded(config, nested(_without_biases(leaves, own, fields)))
+
+    text_ids = (fields.get("bos_token_id"), fields.get("eos_token_id"))
+    return Opened(family, config, len(links) < len(every), text_ids, read)
+
+
+def load(directory: str | pathlib.Path) -> Loaded:
+    """Reads a decoder or encoder of FAMILIES, from any float dtype, as float32.
+
+    What `save` wrote comes back bit for bit, with its own fields. An encoder has its masked-token head, or pooler and
+    classifier if the directory is ForSequenceClassification. A bare model, saved without its head, has no parameters
+    for one. Attention in a sliding window is read with a context of one window, up to which it sees everything.
+
+    Raises:
+        UserError: if the directory or its safetensors are missing or damaged, do not match config.json, or config.json
+            has a field that our models cannot express; the first is named.
+    """
+    return open_directory(directory).load()
+
+
+def family_for(config: ModelConfig, params: Params, model_type: str | None = None) -> str:
+    """The name of the family that `save` would write a model as; raises UserError as it does."""
+    return FAMILIES[_described(config, params, model_type)[0]["model_type"]].name
 
 
 def save(
     config: ModelConfig,
     params: Params,
     directory: str | pathlib.Path,
-    beside: Sequence[pathlib.Path] = (),
-    end_of_text: int | None = None,
-) -> None:
-    """Writes a directory that transformers' from_pretrained reads: GPT-2, LLaMA or BERT, whichever the model is.
+    beside: Mapping[str, bytes] | None = None,
+    begin_of_text: Any = None,
+    end_of_text: Any = None,
+    model_type: str | None = None,
+) -> str:
+    """Writes a directory that transformers' from_pretrained reads, of the first family that has such a model.
 
-    Parameters are written in float32, with the factors of mup folded in; biases that only the family has are zeros.
-    Files `beside`, such as a vocabulary, are copied too. `end_of_text` is the token between a decoder's texts, with
-    which it begins and ends generation. The directory appears at once and whole, and replaces only one that this
-    function wrote.
+    Returns the family's name.
+
+    The family of that `model_type` is tried first. Parameters are written in float32, with the factors of mup folded
+    in; biases that only the family has are zeros. Files `beside`, such as a vocabulary, are written too, by their
+    names. A decoder begins and ends generation at the ids `begin_of_text` and `end_of_text`. The directory
+    appears at once and whole, and replaces only one that this function wrote.
 
     Raises:
-        UserError: for a model without a counterpart, naming the field; for parameters of another model; for a
-            directory that holds anything else or cannot be written.
+        NoCounterpart: naming the field that no family has.
+        UserError: for parameters of another model; for a directory that holds anything else or cannot be written.
     """
-    params, config = models.build(config).standard(params), dataclasses.replace(config, parametrization="standard")
-    architecture = _like(config)
-    described = {"model_type": architecture.model_type, **architecture.describe(config)}
+    described, theirs, config = _described(config, params, model_type)
     if config.kind == "decoder":
         # Also where it is None: the defaults of transformers are ids of their own vocabularies.
-        described |= {"bos_token_id": end_of_text, "eos_token_id": end_of_text}
-    full = _shapes(dataclasses.replace(config, use_bias=True))
-    leaves = _with_biases(params, _shapes(config), full)
-    theirs: dict[str, Weights] = {}
-    links = architecture.links(config, Fields(described, CONFIG))
-    if unlinked := leaves.keys() - {link.ours for link in links}:
-        raise UserError(f"{min(unlinked)} of this model has no counterpart in {architecture.family} of transformers.")
-    for link in links:
-        if link.theirs:
-            theirs |= link.part(leaves[link.ours])
-        elif leaves[link.ours].any():
-            raise UserError(
-                f"config.model.use_bias=True: {link.ours} is not zero, and {architecture.family} of transformers has "
-                "no such parameter: train with use_bias=False or tied embeddings."
-            )
-    record = {RECORD: {"model": dataclasses.asdict(config)}}
+        described |= {"bos_token_id": begin_of_text, "eos_token_id": end_of_text}
+    record = {RECORD: {"model": dataclasses.asdict(config), "beside": sorted(beside or ())}}
     with _replacing(pathlib.Path(directory)) as draft:
         tensors.write(theirs, draft / tensors.WEIGHTS)
         (draft / CONFIG).write_text(json.dumps({**described, **record}, indent=2) + "\n")
-        for path in beside:
-            shutil.copyfile(path, draft / path.name)
+        for name, content in (beside or {}).items():
+            (draft / name).write_bytes(content)
+    return FAMILIES[described["model_type"]].name
 
 
-def _like(config: ModelConfig) -> Architecture:
-    if config.kind == "encoder":
-        return BERT
-    return LLAMA if config.position == "rotary" else GPT2
+def _described(
+    config: ModelConfig, params: Params, model_type: str | None
+) -> tuple[dict[str, Any], dict[str, Weights], ModelConfig]:
+    """What config.json and the tensors are, and the config without the factors of mup."""
+    params, config = models.build(config).standard(params), dataclasses.replace(config, parametrization="standard")
+    leaves = _with_biases(params, _shapes(config), _shapes(dataclasses.replace(config, use_bias=True)))
+    return *_written(config, leaves, model_type), config
 
 
-def _of_type(fields: Fields) -> Architecture:
+def _written(
+    config: ModelConfig, leaves: dict[str, Weights], model_type: str | None
+) -> tuple[dict[str, Any], dict[str, Weights]]:
+    """What config.json and the tensors are, of the first family that has such a model."""
+    nearest = "bert" if config.kind == "encoder" else "llama" if config.position == "rotary" else "gpt2"
+    refusals: dict[str, UserError] = {}
+    for name in dict.fromkeys([model_type or nearest, nearest, *FAMILIES]):
+        try:
+            described = FAMILIES[name].described(config)
+            return described, _parts(FAMILIES[name], config, described, leaves)
+        except UserError as error:
+            refusals[name] = error
+    raise NoCounterpart(str(refusals[nearest]))
+
+
+def _parts(
+    family: Family, config: ModelConfig, described: dict[str, Any], leaves: dict[str, Weights]
+) -> dict[str, Weights]:
+    theirs: dict[str, Weights] = {}
+    links = family.links(config, Fields(described, CONFIG))
+    if unlinked := leaves.keys() - {path for link in links for path in link.ours}:
+        raise UserError(f"{min(unlinked)} of this model has no counterpart in {family.name} of transformers.")
+    for link in links:
+        if link.theirs:
+            theirs |= link.part(leaves)
+            continue
+        for path in link.ours:
+            if leaves[path].any():
+                raise UserError(
+                    f"config.model.use_bias=True: {path} is not zero, and {family.name} of transformers has no such "
+                    "parameter: train with use_bias=False or tied embeddings."
+                )
+    return theirs
+
+
+def family_of(fields: Fields) -> Family:
+    """The family of a config.json; raises UserError for an unknown one, and for weights in other formats."""
     name = fields.text("model_type", "")
-    if name not in ARCHITECTURES:
-        fields.refuse("model_type", f"known are {', '.join(ARCHITECTURES)}")
+    if name not in FAMILIES:
+        fields.refuse("model_type", f"known are {', '.join(FAMILIES)}")
     fields.require("quantization_config", None)
-    return ARCHITECTURES[name]
+    for architecture in fields.get("architectures", []) if isinstance(fields.get("architectures"), list) else []:
+        if not str(architecture).endswith(TASKS):
+            fields.refuse("architectures", f"models here end in {', '.join(TASKS)}")
+    return FAMILIES[name]
 
 
-def _config(architecture: Architecture, fields: Fields) -> ModelConfig:
-    config = _validated(architecture.read(fields), fields.place)
+def _config(family: Family, fields: Fields) -> ModelConfig:
+    config = _validated(family.model_fields(fields), fields.place)
     record = fields.get(RECORD)
     if record is None:
         return config
@@ -137,7 +206,7 @@ def _config(architecture: Architecture, fields: Fields) -> ModelConfig:
     if not isinstance(own, dict):
         fields.refuse(RECORD, "it must hold the fields of a model; remove it")
     recorded = _validated(own, fields.place)
-    before, now = architecture.describe(recorded), architecture.describe(config)
+    before, now = family.described(recorded), family.described(config)
     changed = [name for name in now if now[name] != before.get(name)]
     if changed:
         raise UserError(
@@ -159,22 +228,27 @@ def _shapes(config: ModelConfig) -> dict[str, Shape]:
     return {path: leaf.shape for path, leaf in flat(tree).items()}
 
 
-def _full_names(architecture: Architecture, found: dict[str, Stored]) -> dict[str, Stored]:
+def _full_names(family: Family, found: dict[str, Stored]) -> dict[str, Stored]:
     """Names with the prefix that a directory of the bare model omits, and with today's names of norms."""
     for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
         found = {name.replace(old, new): stored for name, stored in found.items()}
-    if any(name.startswith(architecture.prefix) for name in found):
+    if any(name.startswith(family.prefix) for name in found):
         return found
-    return {
-        name if name.startswith(architecture.heads) else architecture.prefix + name: stored
-        for name, stored in found.items()
-    }
+    return {name if name.startswith(family.heads) else family.prefix + name: stored for name, stored in found.items()}
+
+
+def _present(links: list[Link], stored: dict[str, Stored]) -> list[Link]:
+    """The links of a model, without those of its head if the directory holds nothing of that."""
+    of_head = [link for link in links if link.ours[0].split("/")[0] in HEADS]
+    if of_head and not any(name in stored for link in of_head for name in link.theirs):
+        return [link for link in links if link not in of_head]
+    return links
 
 
 def _check(
-    architecture: Architecture, links: list[Link], full: dict[str, Shape], stored: dict[str, Stored], fields: Fields
+    family: Family, links: list[Link], full: dict[str, Shape], stored: dict[str, Stored], fields: Fields
 ) -> None:
-    wanted = {name: shape for link in links for name, shape in link.shapes(full[link.ours]).items()}
+    wanted = {name: shape for link in links for name, shape in link.shapes(full).items()}
     for name, shape in wanted.items():
         if name not in stored:
             raise UserError(f"{fields.place} describes a model with {name} {list(shape)}, which the weights lack.")
@@ -185,12 +259,12 @@ def _check(
                 f"config.json{which}: use files that belong together."
             )
     for name, tensor in stored.items():
-        if name in wanted or architecture.unused.fullmatch(name):
+        if name in wanted or re.fullmatch(family.unused, name):
             continue
-        original = stored.get(architecture.copies.get(name, ""))
+        original = stored.get(family.copies.get(name, ""))
         if original is None:
             raise UserError(
-                f"{tensor.path}: {tensor.name} {list(tensor.shape)} is not part of the {architecture.family} that "
+                f"{tensor.path}: {tensor.name} {list(tensor.shape)} is not part of the {family.name} that "
                 "config.json describes: use files that belong together."
             )
         if not np.array_equal(tensor.read(), original.read()):
@@ -220,7 +294,7 @@ def _with_biases(params: Params, own: dict[str, Shape], full: dict[str, Shape]) 
     return {path: leaves.get(path, np.zeros(shape, np.float32)) for path, shape in full.items()}
 
 
-OURS = (CONFIG, tensors.WEIGHTS, "vocab.json", "merges.txt", "vocab.txt")  # the files that `save` writes
+VOCABULARIES = ("vocab.json", "merges.txt", "vocab.txt")  # what was beside a model before `save` noted it
 
 
 @contextlib.contextmanager
@@ -254,10 +328,11 @@ def _require_ours(target: pathlib.Path) -> None:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     try:
-        ours = RECORD in json.loads((target / CONFIG).read_bytes())
-        strange = [path.name for path in sorted(target.iterdir()) if path.name not in OURS]
-    except (OSError, ValueError, TypeError):
-        ours, strange = False, []
+        ours = json.loads((target / CONFIG).read_bytes())[RECORD]
+        known = (CONFIG, tensors.WEIGHTS, *ours.get("beside", VOCABULARIES))
+        strange = [path.name for path in sorted(target.iterdir()) if path.name not in known]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        ours, strange = None, []
     if not ours or strange:
         what = f"holds {strange[0]}" if strange else "exists"
         raise UserError(f"{target} {what} and was not written by this command: choose another folder.")

@@ -96,7 +96,7 @@ def _weight_map(path: pathlib.Path) -> dict[str, str]:
     try:
         weight_map = json.loads(path.read_bytes())["weight_map"]
         entries = list(weight_map.items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
             f"{path} is not an index with a weight_map: use the file that belongs to the weights."
         ) from error

@@ -1,5 +1,7 @@
 """GPT-style causal decoder: tokens in, hidden states and the projection that makes logits of them out."""
 
+import math
+
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -34,6 +36,8 @@ class Decoder(nn.Module):
             raise ValueError(f"{length} tokens from position {offset} on do not fit into a context of {spec.context}")
         token_embedding = layers.embedding(spec, spec.vocab_size, "token_embedding")
         x_BLD = token_embedding(tokens_BL)
+        if spec.scale_embeddings:
+            x_BLD = x_BLD * math.sqrt(spec.d_model)
         if spec.position == "learned":
             position_embedding = layers.embedding(spec, spec.context, "position_embedding")
             x_BLD = x_BLD + position_embedding(offset + jnp.arange(length))[None]
@@ -54,5 +58,5 @@ class Decoder(nn.Module):
         if spec.tie_embeddings:
             readout = layers.readout(spec, token_embedding.embedding.T)
         else:
-            readout = layers.Output(spec, spec.vocab_size, name="output")()
+            readout = layers.Output(spec, spec.d_model, spec.vocab_size, name="output")()
         return x_BLD, readout, tuple(hidden), tuple(key_values)

@@ -14,13 +14,14 @@ class Transform(nn.Module):
 
     spec: Spec
     activation: str
+    features: int
 
     @nn.compact
-    def __call__(self, x_TD: Float[Array, "T D"]) -> Float[Array, "T D"]:
+    def __call__(self, x_TD: Float[Array, "T D"]) -> Float[Array, "T E"]:
         """In the compute dtype."""
         activation = activations.get(self.activation)
         theta = layers.trained_scalars(self, activation)
-        dense = layers.dense(self.spec, self.spec.d_model, "dense", layers.matrix_std(self.spec))
+        dense = layers.dense(self.spec, self.features, "dense", layers.matrix_std(self.spec))
         return activation.fn(dense(x_TD), **theta)
 
 
@@ -52,9 +53,12 @@ class Encoder(nn.Module):
         if spec.n_classes and places_BK is not None:
             raise ValueError("a classifier reads the first token of each row: it takes no places")
         token_embedding = layers.embedding(spec, spec.vocab_size, "token_embedding")
-        x_TD = self._embed(token_embedding, tokens_BL, segments_BL).reshape(-1, spec.d_model)
+        x_TD = self._embed(token_embedding, tokens_BL, segments_BL).reshape(-1, spec.d_embedding)
         if spec.norm_position == "post":
             x_TD = layers.Norm(spec, name="embedding_norm")(x_TD)
+        if spec.d_embedding != spec.d_model:
+            std = layers.matrix_std(spec, spec.d_embedding)
+            x_TD = layers.dense(spec, spec.d_model, "embedding_projection", std)(x_TD)
         hidden = []
         for index in range(spec.n_layers):
             block = layers.Block(spec.of_block(index), name=f"block_{index}")
@@ -79,14 +83,14 @@ class Encoder(nn.Module):
     def _read(self, x_BLD: Array, places_BK: Array | None, token_embedding: nn.Embed) -> tuple[Array, layers.Readout]:
         spec = self.spec
         if spec.n_classes:
-            pooled_BD = Transform(spec, spec.pooler_activation, name="pooler")(x_BLD[:, 0])
-            return pooled_BD[:, None], layers.Output(spec, spec.n_classes, name="classifier")()
+            pooled_BD = Transform(spec, spec.pooler_activation, spec.d_model, name="pooler")(x_BLD[:, 0])
+            return pooled_BD[:, None], layers.Output(spec, spec.d_model, spec.n_classes, name="classifier")()
         if places_BK is not None:
             x_BLD = jnp.take_along_axis(x_BLD, places_BK[:, :, None], axis=1)
-        x_TD = Transform(spec, spec.head_activation, name="head")(x_BLD.reshape(-1, spec.d_model))
-        x_BKD = layers.Norm(spec, name="head_norm")(x_TD).astype(spec.dtype).reshape(x_BLD.shape)
+        x_TE = Transform(spec, spec.head_activation, spec.d_embedding, name="head")(x_BLD.reshape(-1, spec.d_model))
+        x_BKE = layers.Norm(spec, name="head_norm")(x_TE).astype(spec.dtype).reshape(*x_BLD.shape[:2], -1)
         if not spec.tie_embeddings:
-            return x_BKD, layers.Output(spec, spec.vocab_size, name="output")()
+            return x_BKE, layers.Output(spec, spec.d_embedding, spec.vocab_size, name="output")()
         zeros = nn.initializers.zeros
         bias_V = self.param("output_bias", zeros, (spec.vocab_size,), jnp.float32) if spec.use_bias else None
-        return x_BKD, layers.readout(spec, token_embedding.embedding.T, bias_V)
+        return x_BKE, layers.readout(spec, token_embedding.embedding.T, bias_V)

@@ -15,6 +15,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
 from actlab import activations
+from actlab.config import RotaryScaling, rotary_scaling
 from actlab.models.attention import attend, attend_causally, attend_to_all
 from actlab.models.spec import Spec
 
@@ -25,16 +26,17 @@ DRAWS = "activation"  # the stream of keys of activations that are drawn in trai
 class Hidden(NamedTuple):
     """The hidden units of a feed-forward: z into the activation f (of a gated one its gate), a into the last product.
 
-    Plain: a = f(z). Gated: a = f(z) value_fn(v), where v is the other projection of the same input. With a norm of the
+    Plain: a = f(z). Gated: a = f(z) value_fn(v), with v the other projection of the same input. With a norm of the
     hidden units, a is what it makes of that.
     """
 
     z_TF: Float[Array, "T F"]
     a_TF: Float[Array, "T F"]
+    v_TF: Float[Array, "T F"] | None  # the other projection of a gated one
     theta: dict[str, Float[Array, ""]]  # scalars of f that are trained
 
 
-KeyValue = tuple[Float[Array, "B M H K"], Float[Array, "B M H K"]]
+KeyValue = tuple[Float[Array, "B M G K"], Float[Array, "B M G K"]]
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -93,7 +95,7 @@ def dense(spec: Spec, features: int, name: str, std: float) -> nn.Dense:
 def embedding(spec: Spec, n_entries: int, name: str) -> nn.Embed:
     """A table of float32 vectors, N(0, table_std^2)."""
     init = nn.initializers.normal(table_std(spec))
-    return nn.Embed(n_entries, spec.d_model, embedding_init=init, name=name)
+    return nn.Embed(n_entries, spec.d_embedding, embedding_init=init, name=name)
 
 
 class Readout(NamedTuple):
@@ -115,19 +117,20 @@ def readout(spec: Spec, kernel_DV: Float[Array, "D V"], bias_V: Float[Array, "V"
 
 
 class Output(nn.Module):
-    """Parameters of an output projection of its own."""
+    """Parameters of an output projection of its own; as in all families of decoders, theirs has no bias."""
 
     spec: Spec
+    inputs: int
     features: int
 
     @nn.compact
     def __call__(self) -> Readout:
         """The projection."""
-        spec = self.spec
-        shape = (spec.d_model, self.features)
+        spec, biased = self.spec, self.spec.use_bias and self.spec.kind == "encoder"
+        shape = (self.inputs, self.features)
         kernel_DV = self.param("kernel", nn.initializers.normal(table_std(spec)), shape, jnp.float32)
         bias = nn.initializers.zeros
-        return readout(spec, kernel_DV, self.param("bias", bias, shape[1:], jnp.float32) if spec.use_bias else None)
+        return readout(spec, kernel_DV, self.param("bias", bias, shape[1:], jnp.float32) if biased else None)
 
 
 def table_std(spec: Spec) -> float:
@@ -138,17 +141,18 @@ def table_std(spec: Spec) -> float:
     return math.sqrt(spec.width_ratio / spec.d_model) if spec.init == "fan_in" else INIT_STD
 
 
-def matrix_std(spec: Spec) -> float:
-    """Standard deviation of a matrix with D inputs: 0.02, under mup 0.02 / sqrt(width ratio); 1/sqrt(D) with "fan_in".
+def matrix_std(spec: Spec, inputs: int | None = None) -> float:
+    """Standard deviation of a matrix: 0.02, under mup 0.02 / sqrt(width ratio); 1/sqrt(inputs) with "fan_in".
 
-    LeCun et al. 1998, Efficient BackProp, section 4.6: with 1/sqrt(inputs) a product keeps the second moment.
+    It has D inputs unless told otherwise. LeCun et al. 1998, Efficient BackProp, section 4.6: with 1/sqrt(inputs) a
+    product keeps the second moment.
     """
-    return 1 / math.sqrt(spec.d_model) if spec.init == "fan_in" else INIT_STD / math.sqrt(spec.width_ratio)
+    return 1 / math.sqrt(inputs or spec.d_model) if spec.init == "fan_in" else INIT_STD / math.sqrt(spec.width_ratio)
 
 
-def residual_std(spec: Spec) -> float:
+def residual_std(spec: Spec, inputs: int | None = None) -> float:
     """The same of a projection into the residual stream: over sqrt(2 N), GPT-2's rule."""
-    return matrix_std(spec) / math.sqrt(2 * spec.n_layers)
+    return matrix_std(spec, inputs) / math.sqrt(2 * spec.n_layers)
 
 
 def feed_forward_std(spec: Spec) -> tuple[float, float]:
@@ -221,22 +225,62 @@ class HiddenNorm(nn.Module):
         return (unit_TF * scale_F[None]).astype(a_TF.dtype)
 
 
-def rotate(x_BLHK: Float[Array, "B L H K"], positions_L: Int[Array, "L"], base: float) -> Float[Array, "B L H K"]:
+class HeadNorm(nn.Module):
+    """RMSNorm (arXiv:1910.07467) over the units of each head, in float32: queries and keys of a bounded size."""
+
+    spec: Spec
+
+    @nn.compact
+    def __call__(self, x_BLHK: Float[Array, "B L H K"]) -> Float[Array, "B L H K"]:
+        """The units of a head at mean square 1, times a scale per unit that all heads share."""
+        scale_K = self.param("scale", nn.initializers.ones, x_BLHK.shape[-1:], jnp.float32)
+        rows: Any = standardise(x_BLHK.astype(jnp.float32).reshape(-1, x_BLHK.shape[-1]), False, self.spec.norm_epsilon)
+        return (rows * scale_K[None]).reshape(x_BLHK.shape).astype(x_BLHK.dtype)
+
+
+def rotate(
+    x_BLHK: Float[Array, "B L H K"],
+    positions_L: Int[Array, "L"],
+    base: float,
+    n_rotating: int | None = None,
+    scaling: RotaryScaling | None = None,
+) -> Float[Array, "B L H K"]:
     """Rotary position embedding: pairs (k, k + K/2) turn by position / base^(2k/K).
 
-    Su et al. 2021, arXiv:2104.09864, equation 34; its base is 10,000.
+    Su et al. 2021, arXiv:2104.09864, equation 34; its base is 10,000. Of `n_rotating` units K is that number, and the
+    others stay.
     """
-    half = x_BLHK.shape[-1] // 2
+    n_rotating = n_rotating or x_BLHK.shape[-1]
+    half = n_rotating // 2
     # In float32: 16 bits would round the angle of a late position by a large part of a turn.
-    angle_LK = positions_L[:, None] * base ** (-jnp.arange(half) / half)[None, :]
+    speed_K = base ** (-jnp.arange(half) / half)
+    angle_LK = positions_L[:, None] * (speed_K if scaling is None else slowed(speed_K, scaling))[None, :]
     cos_LHK, sin_LHK = jnp.cos(angle_LK)[None, :, None, :], jnp.sin(angle_LK)[None, :, None, :]
-    first, second = jnp.split(x_BLHK.astype(jnp.float32), 2, axis=-1)
+    first, second = jnp.split(x_BLHK[..., :n_rotating].astype(jnp.float32), 2, axis=-1)
     rotated = jnp.concatenate([first * cos_LHK - second * sin_LHK, second * cos_LHK + first * sin_LHK], axis=-1)
-    return rotated.astype(x_BLHK.dtype)
+    rotated = rotated.astype(x_BLHK.dtype)
+    return rotated if 2 * half == x_BLHK.shape[-1] else jnp.concatenate([rotated, x_BLHK[..., n_rotating:]], axis=-1)
+
+
+def slowed(speed_K: Float[Array, "K"], scaling: RotaryScaling) -> Float[Array, "K"]:
+    """Radians per position, divided by the factor: all of them (linear), or only the slow ones (llama3).
+
+    Chen et al. 2023, arXiv:2306.15595; LLaMA 3.1's rule is in Grattafiori et al. 2024, arXiv:2407.21783, by its code:
+    pairs that turn more than `high` times within `context` positions stay, those that turn less than `low` times are
+    divided, those between are mixed in proportion.
+    """
+    if scaling.kind == "linear":
+        return speed_K / scaling.factor
+    turns_K = scaling.context * speed_K / (2 * math.pi)
+    kept_K = jnp.clip((turns_K - scaling.low) / (scaling.high - scaling.low), 0, 1)
+    return kept_K * speed_K + (1 - kept_K) * speed_K / scaling.factor
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention, causal in a decoder, where a key-value cache may continue at position `offset`."""
+    """Multi-head self-attention, causal in a decoder, where a key-value cache may continue at position `offset`.
+
+    Keys and values may have fewer heads, each for a group of query heads (Ainslie et al. 2023, arXiv:2305.13245).
+    """
 
     spec: Spec
 
@@ -254,25 +298,36 @@ class Attention(nn.Module):
         An encoder attends to `real_BL` only, or to all.
         """
         spec = self.spec
-        head = spec.d_model // spec.n_heads
+        own, shared = spec.n_heads * spec.d_head, spec.n_kv_heads * spec.d_head
         # Split, not indexed: the gradient is then one concatenation, not the sum of three arrays padded with zeros.
-        qkv = jnp.split(dense(spec, 3 * spec.d_model, "qkv", matrix_std(spec))(x_TD), 3, axis=1)
-        q_BLHK, k_BLHK, v_BLHK = (x.reshape(-1, length, spec.n_heads, head) for x in qkv)
+        qkv = dense(spec, own + 2 * shared, "qkv", matrix_std(spec))(x_TD)
+        q_BLHK, k_BLGK, v_BLGK = (
+            x.reshape(-1, length, x.shape[1] // spec.d_head, spec.d_head)
+            for x in jnp.split(qkv, (own, own + shared), axis=1)
+        )
+        if spec.qk_norm:
+            q_BLHK = HeadNorm(spec, name="query_norm")(q_BLHK)
+            k_BLGK = HeadNorm(spec, name="key_norm")(k_BLGK)
         positions_L = offset + jnp.arange(length)
         if spec.position == "rotary":
-            q_BLHK, k_BLHK = (rotate(x_BLHK, positions_L, spec.rotary_base) for x_BLHK in (q_BLHK, k_BLHK))
+            turning = (spec.rotary_base, int(spec.rotary_fraction * spec.d_head), rotary_scaling(spec.rotary_scaling))
+            q_BLHK, k_BLGK = (rotate(x, positions_L, *turning) for x in (q_BLHK, k_BLGK))
+        key_value = k_BLGK, v_BLGK
+        if cache is not None:
+            write = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=offset, axis=1)
+            key_value = write(cache[0], k_BLGK), write(cache[1], v_BLGK)
+        group = spec.n_heads // spec.n_kv_heads
+        k_BMHK, v_BMHK = key_value if group == 1 else (jnp.repeat(x, group, axis=2) for x in key_value)
         how = (spec.flash, spec.score_scale)
         if spec.kind == "encoder":
-            out_BLHK, key_value = attend_to_all(q_BLHK, k_BLHK, v_BLHK, real_BL, *how), (k_BLHK, v_BLHK)
+            out_BLHK = attend_to_all(q_BLHK, k_BMHK, v_BMHK, real_BL, *how)
         elif cache is None:
-            out_BLHK, key_value = attend_causally(q_BLHK, k_BLHK, v_BLHK, *how), (k_BLHK, v_BLHK)
+            out_BLHK = attend_causally(q_BLHK, k_BMHK, v_BMHK, *how)
         else:
-            write = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=offset, axis=1)
-            key_value = write(cache[0], k_BLHK), write(cache[1], v_BLHK)
-            mask_LM = jnp.arange(key_value[0].shape[1])[None, :] <= positions_L[:, None]
-            out_BLHK = attend(q_BLHK, *key_value, mask_LM, spec.score_scale)
-        out_TD = out_BLHK.reshape(-1, spec.d_model)
-        return dense(spec, spec.d_model, "out", residual_std(spec))(out_TD), key_value
+            mask_LM = jnp.arange(k_BMHK.shape[1])[None, :] <= positions_L[:, None]
+            out_BLHK = attend(q_BLHK, k_BMHK, v_BMHK, mask_LM, spec.score_scale)
+        out_TD = dense(spec, spec.d_model, "out", residual_std(spec, own))(out_BLHK.reshape(-1, own))
+        return out_TD, key_value
 
 
 def trained_scalars(layer: nn.Module, activation: activations.Activation) -> dict[str, Float[Array, ""]]:
@@ -303,15 +358,17 @@ class FeedForward(nn.Module):
             post_TF = activation.draw(self.make_rng(DRAWS), pre_TF, **theta)
         else:
             post_TF = activation.fn(pre_TF, **theta)
+        value_TF = None
         if activation.gated:
-            post_TF = post_TF * activation.value_fn(dense(spec, spec.d_hidden, "value", before)(x_TD))
+            value_TF = dense(spec, spec.d_hidden, "value", before)(x_TD)
+            post_TF = post_TF * activation.value_fn(value_TF)
         if spec.activation_norm != "none":
             post_TF = HiddenNorm(spec, name="activation_norm")(post_TF)
-        return dense(spec, spec.d_model, "down", after)(post_TF), Hidden(pre_TF, post_TF, theta)
+        return dense(spec, spec.d_model, "down", after)(post_TF), Hidden(pre_TF, post_TF, value_TF, theta)
 
 
 class Block(nn.Module):
-    """Attention, then feed-forward, each with a residual connection normalised before or after."""
+    """Attention, then feed-forward, each with a residual connection normalised before or after; or both at once."""
 
     spec: Spec
 
@@ -330,6 +387,10 @@ class Block(nn.Module):
         attention_norm, feed_forward_norm = (
             Norm(self.spec, name=f"{part}_norm") for part in ("attention", "feed_forward")
         )
+        if self.spec.residual == "parallel":
+            attended_TD, key_value = attention(attention_norm(x_TD), length, cache, offset, real_BL)
+            out_TD, hidden = feed_forward(feed_forward_norm(x_TD), shift_TF)
+            return x_TD + attended_TD + out_TD, hidden, key_value
         if self.spec.norm_position == "pre":
             out_TD, key_value = attention(attention_norm(x_TD), length, cache, offset, real_BL)
             x_TD = x_TD + out_TD

@@ -109,18 +109,20 @@ class Model:
             names = tuple(key.key for key in path)
             if names[: len(last)] == last:
                 return array / spec.width_ratio
-            if "qkv" in names:
-                of_queries = spec.score_scale * math.sqrt(spec.d_model // spec.n_heads)
-                return array.at[..., : spec.d_model].multiply(of_queries)
+            of_queries = spec.score_scale * math.sqrt(spec.d_head)
+            if "query_norm" in names:
+                return array * of_queries
+            if "qkv" in names and not spec.qk_norm:  # whose norm would undo it
+                return array.at[..., : spec.n_heads * spec.d_head].multiply(of_queries)
             return array
 
         return jax.tree_util.tree_map_with_path(folded, jax.tree.map(jnp.asarray, params))
 
     def empty_cache(self, batch_size: int) -> Cache:
         """Keys and values for `context` positions, all zero."""
-        head = self.spec.d_model // self.spec.n_heads
-        zeros = jnp.zeros((batch_size, self.spec.context, self.spec.n_heads, head), self.spec.dtype)
-        return ((zeros, zeros),) * self.spec.n_layers
+        spec = self.spec
+        zeros = jnp.zeros((batch_size, spec.context, spec.n_kv_heads, spec.d_head), spec.dtype)
+        return ((zeros, zeros),) * spec.n_layers
 
     def extend(
         self, params: Params, tokens_BL: Int[Array, "B L"], cache: Cache, offset: Int[Array, ""] | int
@@ -157,7 +159,7 @@ class Costs:
     """Static costs of a model.
 
     `flops_per_token` counts forward and backward of training: 6 per weight of a matrix product, and
-    12 N L D for attention scores and sums (Chowdhery et al. 2022, arXiv:2204.02311, appendix B). The
+    12 N L H K for attention scores and sums (Chowdhery et al. 2022, arXiv:2204.02311, appendix B). The
     projection to logits counts for the share of tokens at which logits are made.
     `gated_mismatch` is the relative difference in feed-forward weights from a plain layer of width d_ff; 0 if plain.
     """
@@ -177,13 +179,17 @@ def costs(model: Model, read: float = 1.0) -> Costs:
     non_embedding = total - sum(leaf.size for leaf in jax.tree.leaves(embeddings))
     matrices = 3 if activations.get(spec.activation).gated else 2
     feed_forward = matrices * spec.d_model * spec.d_hidden
-    weights = spec.n_layers * (4 * spec.d_model**2 + feed_forward)
-    reading = (spec.n_classes or spec.vocab_size) * spec.d_model
+    of_heads = spec.n_heads * spec.d_head
+    attention = 2 * spec.d_model * (of_heads + spec.n_kv_heads * spec.d_head)
+    weights = spec.n_layers * (attention + feed_forward)
+    if spec.d_embedding != spec.d_model:
+        weights += spec.d_embedding * spec.d_model
+    reading = spec.n_classes * spec.d_model or spec.vocab_size * spec.d_embedding
     if spec.kind == "encoder":
-        reading += spec.d_model**2
+        reading += spec.d_model * (spec.d_model if spec.n_classes else spec.d_embedding)
     return Costs(
         parameters=total,
         non_embedding=non_embedding,
-        flops_per_token=round(6 * (weights + read * reading)) + 12 * spec.n_layers * spec.context * spec.d_model,
+        flops_per_token=round(6 * (weights + read * reading)) + 12 * spec.n_layers * spec.context * of_heads,
         gated_mismatch=feed_forward / (2 * spec.d_model * spec.d_ff) - 1,
     )

@@ -21,6 +21,9 @@ class Spec(ModelConfig):
 
     d_ff: int = 0
     d_hidden: int = 0
+    n_kv_heads: int = 0
+    d_head: int = 0
+    d_embedding: int = 0
     vocab_size: int = 0
     dtype: DTypeLike = jnp.float32
     swapped_to: str = ""
@@ -41,8 +44,7 @@ class Spec(ModelConfig):
         """The factor of attention scores: 1/sqrt(K) for heads of size K, under mup sqrt(32)/K, since queries and keys
         that have learned are aligned: their products grow like K, not like sqrt(K).
         """
-        head = self.d_model // self.n_heads
-        return math.sqrt(BASE_HEAD) / head if self.parametrization == "mup" else 1 / math.sqrt(head)
+        return math.sqrt(BASE_HEAD) / self.d_head if self.parametrization == "mup" else 1 / math.sqrt(self.d_head)
 
     def of_block(self, index: int) -> "Spec":
         """The Spec of one block, with the activation it has."""
@@ -72,15 +74,28 @@ def resolve(config: ModelConfig, dtype: DTypeLike = jnp.float32, swap: SwapConfi
                 f"config.model.{field}={name!r} is gated, which needs a second projection: use a plain activation "
                 "there."
             )
-    for field, name in (("from", swap.from_), ("to", swap.to)) if swap.blocks else ():
-        activation = activations.get(name, f"config.finetune.swap.{field}")
-        if activation.gated or activation.theta or not activation.elementwise:
+    pair = [("from", swap.from_), ("to", swap.to)] if swap.blocks else []
+    kinds = [activations.get(name, f"config.finetune.swap.{field}") for field, name in pair]
+    for (field, name), activation in zip(pair, kinds, strict=True):
+        if activation.theta or not activation.elementwise:
             raise UserError(
-                f"config.finetune.swap.{field}={name!r} is gated, has trained scalars or is not elementwise: use a "
-                "plain one, so that the weights match."
+                f"config.finetune.swap.{field}={name!r} has trained scalars or is not elementwise: use another "
+                "activation, so that the weights match."
             )
+    if pair and kinds[0].gated != kinds[1].gated:
+        which, other = (swap.from_, swap.to) if kinds[0].gated else (swap.to, swap.from_)
+        raise UserError(
+            f"config.finetune.swap.to={swap.to!r} has other weights than {swap.from_!r}: {which} is gated and {other} "
+            "is not; swap two of a kind."
+        )
     d_ff = 4 * config.d_model if config.d_ff is None else config.d_ff
     gated = activations.get(config.activation).gated
     d_hidden = config.d_hidden or (gated_width(d_ff) if gated else d_ff)
-    own = {"d_ff": d_ff, "d_hidden": d_hidden, "dtype": dtype, "swapped_to": swap.to, "n_swapped": swap.blocks}
-    return Spec(**{**vars(config), **own})
+    sizes = {
+        "d_ff": d_ff,
+        "d_hidden": d_hidden,
+        "n_kv_heads": config.n_kv_heads or config.n_heads,
+        "d_head": config.d_head or config.d_model // config.n_heads,
+        "d_embedding": config.d_embedding or config.d_model,
+    }
+    return Spec(**{**vars(config), **sizes, "dtype": dtype, "swapped_to": swap.to, "n_swapped": swap.blocks})

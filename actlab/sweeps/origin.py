@@ -8,7 +8,7 @@ import json
 import pathlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,8 +28,6 @@ from actlab.training.losses import Examples
 from actlab.training.program_spec import ProgramSpec
 
 FIELD = "config.finetune.from_checkpoint"
-# The files of each kind of tokenizer.
-VOCABULARIES = {"wordpiece": (tokenizers.PIECES,), "dir": (tokenizers.VOCABULARY, tokenizers.MERGES)}
 HEADS = ("pooler", "classifier", "head", "head_norm", "output_bias", "output")  # may be drawn from the seed
 FOLD_TOKENS = 2**14  # over which the mean change of a swap is taken
 
@@ -42,6 +40,14 @@ class Origin(NamedTuple):
     swap: SwapConfig
     tokenizer: Tokenizer | None
     load: Callable[[], tuple[Params, str]]  # the parameters, and a description of them
+    bare: bool = False  # whether it has no head, so that there are hidden units but no logits
+    model_type: str | None = None  # in transformers, of a Hugging Face directory
+    text_ids: tuple[Any, Any] | None = None  # the ids that begin and end a text there
+
+    @property
+    def headless(self) -> bool:
+        """Whether it predicts no tokens: it is bare, or a classifier."""
+        return self.bare or self.model.n_classes > 0
 
 
 def of(config: Config) -> Origin | None:
@@ -90,6 +96,8 @@ def require_fitting(config: Config, origin: Origin, tokenizer: Tokenizer) -> Non
     ours, theirs = dataclasses.asdict(config.model), dataclasses.asdict(origin.model)
     for name in ours:
         adaptable = f"model.{name}" in config_lib.paths("adaptable")
+        if name == "use_bias" and ours[name]:  # biases that the origin lacks begin at zero
+            continue
         if not adaptable and None not in (ours[name], theirs[name]) and ours[name] != theirs[name]:
             raise _differs(f"model.{name}", repr(ours[name]), repr(theirs[name]), origin)
     if config.model.context > origin.model.context:
@@ -105,12 +113,6 @@ def require_fitting(config: Config, origin: Origin, tokenizer: Tokenizer) -> Non
             raise _differs(f"model.activation (block {index})", repr(ours_have), repr(theirs_have), origin)
     if origin.tokenizer is not None and origin.tokenizer.hash != tokenizer.hash:
         raise _differs("data.tokenizer", repr(config.data.tokenizer), f"another, {origin.tokenizer.name!r}", origin)
-
-
-def tokenizer_in(folder: pathlib.Path) -> str | None:
-    """The data.tokenizer whose files a Hugging Face directory holds."""
-    held = (kind for kind, names in VOCABULARIES.items() if all((folder / name).is_file() for name in names))
-    return next((f"{kind}:{folder}" for kind in held), None)
 
 
 def given(spec: ProgramSpec) -> tuple[list[Params], list[str]] | None:
@@ -129,11 +131,30 @@ def _lane(spec: ProgramSpec, config: Config) -> tuple[Params, str]:
     origin = of(config)
     assert origin is not None
     params, words = origin.load()
+    if config.model.use_bias and not origin.model.use_bias:
+        params = _with_zero_biases(spec.model, params)
     if config.finetune.fold:
-        before = models.build(origin.model, swap=origin.swap)
-        params = folded(before, spec.model, params, *_batches(spec, config))
+        # The run's own fields, heads included, which may differ: they change no hidden unit.
+        model = dataclasses.replace(origin.model, use_bias=config.model.use_bias)
+        before = models.build(model, swap=origin.swap)
+        heads = {name: part for name, part in before.init(jax.random.key(0)).items() if name not in params}
+        params = folded(before, spec.model, params | heads, *_batches(spec, config))
+        params = {name: part for name, part in params.items() if name not in heads}
     kept, drawn = _fitted(spec.model, params)
     return kept, f"{words}; drawn from the seed: {', '.join(drawn) or 'nothing'}"
+
+
+def _with_zero_biases(model: models.Model, params: Params) -> Params:
+    """The parameters of the same function with the biases that a model has beside them."""
+    wanted = jax.eval_shape(model.init, jax.random.key(0))
+
+    def filled(shapes: Any, part: Any) -> Any:
+        if not isinstance(shapes, Mapping):
+            return part
+        zeros = {"bias": np.zeros(shapes["bias"].shape, np.float32)} if "bias" in shapes and "bias" not in part else {}
+        return {name: filled(shapes.get(name, {}), value) for name, value in part.items()} | zeros
+
+    return {name: filled(wanted.get(name, {}), value) for name, value in params.items()}
 
 
 def _batches(spec: ProgramSpec, config: Config) -> tuple[Array, Callable[[Array, Array], Examples]]:
@@ -183,16 +204,18 @@ def _ours(name: str, folder: pathlib.Path, run: str | None) -> Origin:
 def _theirs(name: str, folder: pathlib.Path) -> Origin:
     from actlab.interop import huggingface  # needs safetensors, an extra
 
-    loaded = huggingface.load(folder)
-    held = tokenizer_in(folder)
+    opened = huggingface.open_directory(folder)
+    held = tokenizers.name_in(folder)
     tokenizer = tokenizers.make(held, folder, ()) if held else None
-    return Origin(name, loaded.config, SwapConfig(), tokenizer, lambda: (loaded.params, name))
+    load = lambda: (opened.load().params, name)  # noqa: E731
+    kind = opened.family.model_type
+    return Origin(name, opened.config, SwapConfig(), tokenizer, load, opened.bare, kind, opened.text_ids)
 
 
 def _is_hugging_face(folder: pathlib.Path) -> bool:
     try:
         fields = json.loads((folder / "config.json").read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(fields, Mapping) and "model_type" in fields
 
@@ -220,6 +243,8 @@ def folded(
     For a block in which f becomes g, with z the units' inputs in `before` and W the down projection [F, D],
 
         bias <- bias + E[f(z) - g(z)] W
+
+    In a gated block f(z) and g(z) are multiplied by the value path.
 
     The mean is over the real tokens of N batches; `examples_of` makes examples of a batch's rows and number. It is
     exact for the inputs that a block had before: if several blocks are swapped, the later ones see changed inputs.
@@ -250,8 +275,13 @@ def folded(
 
 def _shift(units: Hidden, name: str, other: str, counted_T: Float[Array, "T"]) -> Float[Array, "F"]:
     """Sum of f(z) - g(z) over the counted tokens, for each unit."""
-    z_TF = units.z_TF.astype(jnp.float32)
-    return ((activations.get(name).fn(z_TF) - activations.get(other).fn(z_TF)) * counted_T[:, None]).sum(axis=0)
+
+    def outputs(record: activations.Activation) -> Array:
+        out_TF = record.fn(units.z_TF.astype(jnp.float32))
+        return out_TF if units.v_TF is None else out_TF * record.value_fn(units.v_TF.astype(jnp.float32))
+
+    change_TF = outputs(activations.get(name)) - outputs(activations.get(other))
+    return (change_TF * counted_T[:, None]).sum(axis=0)
 
 
 def _with_bias(block: Params, shift_F: Float[np.ndarray, "F"]) -> Params:

@@ -16,7 +16,7 @@ from actlab.config import Config, replace
 from actlab.data import tokenizers
 from actlab.errors import UserError
 from actlab.interop import huggingface, tensors
-from actlab.sweeps import origin, session, trained
+from actlab.sweeps import session, trained
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_the_vocabulary_of_word_pieces_goes_along(workdir, tmp_path, monkeypatch
     commands.run(interop.main, "--workdir=w", "--to=model")
     fields = json.loads((tmp_path / "model" / "config.json").read_text())
     assert fields["eos_token_id"] == pieces.end_of_text != tokenizers.load(workdir / "tokenizer").end_of_text
-    name = origin.tokenizer_in(tmp_path / "model")
+    name = tokenizers.name_in(tmp_path / "model")
     assert name == f"wordpiece:{tmp_path / 'model'}" and tokenizers.make(name, tmp_path, ()).hash == pieces.hash
 
 

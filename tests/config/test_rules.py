@@ -3,7 +3,7 @@
 import pytest
 
 from actlab import config as config_lib
-from actlab.config import Config, replace
+from actlab.config import Config, replace, sweep
 from actlab.errors import UserError
 
 ENCODER = {"model.kind": "encoder", "model.n_classes": 2}
@@ -50,6 +50,21 @@ def test_a_value_that_its_field_does_not_take_is_refused(changes, names):
     [
         ({"model.d_model": 100}, ("config.model.d_model=100", "config.model.n_heads=6")),
         ({"model.d_model": 18, "model.position": "rotary"}, ("config.model.position='rotary'", "not 3")),
+        ({"model.n_kv_heads": 4}, ("config.model.n_kv_heads=4", "config.model.n_heads=6")),
+        ({"model.rotary_fraction": 0.5}, ("config.model.rotary_fraction=0.5", "config.model.position='learned'")),
+        ({"model.rotary_scaling": "linear(factor=2)"}, ("config.model.rotary_scaling='linear(factor=2)'", "learned")),
+        ({"model.rotary_scaling": "yarn(factor=2)"}, ("config.model.rotary_scaling='yarn(factor=2)'", "llama3(")),
+        ({"model.rotary_scaling": "linear(factor=0)"}, ("above 0",)),
+        ({"model.rotary_scaling": "linear(2, factor=2)"}, ("llama3(",)),
+        (
+            {"model.position": "rotary", "model.rotary_scaling": "llama3(factor=8, low=4, high=4, context=64)"},
+            ("low must be less than high",),
+        ),
+        ({"model.position": "rotary", "model.rotary_fraction": 0.01}, ("a head's 64 units", "not 0")),
+        ({"model.residual": "parallel", "model.norm_position": "post"}, ("config.model.residual='parallel'",)),
+        ({"model.kind": "encoder", "model.scale_embeddings": True}, ("config.model.scale_embeddings=True",)),
+        ({"model.d_embedding": 64}, ("config.model.d_embedding=64", "config.model.kind='encoder'")),
+        ({"model.scale_embeddings": True, "model.parametrization": "mup"}, ("scale_embeddings=True", "standard")),
         ({"model.n_classes": 2}, ("config.model.n_classes=2", "config.model.kind='encoder'")),
         ({"model.kind": "encoder", "model.pooler_activation": "relu"}, ("config.model.pooler_activation='relu'",)),
         ({"model.head_activation": "relu"}, ("config.model.head_activation='relu'", "decoder")),
@@ -63,7 +78,10 @@ def test_a_value_that_its_field_does_not_take_is_refused(changes, names):
         ({**SWAP, "finetune.swap.from": "silu"}, ("swap.from='silu'", "config.model.activation='gelu'")),
         ({**SWAP, "finetune.swap.blocks": 1, "finetune.from_checkpoint": ""}, ("config.finetune.from_checkpoint",)),
         ({**SWAP, "finetune.swap.blocks": 1, "finetune.swap.to": ""}, ("config.finetune.swap.to",)),
-        ({**SWAP, "finetune.fold": True}, ("config.finetune.fold=True", "config.model.use_bias=False")),
+        (
+            {**SWAP, "finetune.swap.blocks": 1, "finetune.fold": True},
+            ("config.finetune.fold=True", "config.model.use_bias=False"),
+        ),
         ({"finetune.fold": True, "model.activation_norm": "rmsnorm"}, ("config.model.activation_norm='rmsnorm'",)),
     ],
 )
@@ -115,3 +133,10 @@ def test_the_values_of_a_sweep_take_the_types_of_their_fields():
     assert config_lib.from_json(config_lib.to_json(config)) == config
     assert replace(config, seed=3).sweep == config.sweep
     assert config_lib.fingerprint(config) != config_lib.fingerprint(Config())
+
+
+def test_a_swap_in_no_block_is_refused_unless_it_is_a_value_of_a_sweep():
+    with pytest.raises(UserError, match="config.finetune.swap.to='relu' swaps nothing"):
+        sweep.expand(replace(Config(), **SWAP))
+    runs = sweep.expand(replace(Config(), **SWAP, sweep={"finetune.swap.blocks": (0, 1)}))
+    assert [run.config.finetune.swap.blocks for run in runs] == [0, 1]

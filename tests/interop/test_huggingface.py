@@ -26,7 +26,37 @@ LLAMA_MODELS = [
     {**LLAMA_LIKE, "model.tie_embeddings": False, "model.d_hidden": 13, "model.rotary_base": 500.0},
     {**LLAMA_LIKE, "model.activation": "geglu_tanh", "model.use_bias": True},
 ]
+GROUPED = {**LLAMA_LIKE, "model.n_kv_heads": 1, "model.d_head": 6}
+LLAMA3_ENTRIES = {
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+LLAMA3 = "llama3(factor=8, low=1, high=4, context=8)"
+NEOX_LIKE = {"model.position": "rotary", "model.rotary_fraction": 0.5, "model.residual": "parallel"}
 BERT_LIKE = {"model.kind": "encoder", "model.norm_position": "post"}
+NARROW = {**BERT_LIKE, "model.d_embedding": 12}
+# The model_type to save as, and a model that the family has.
+FAMILIES = [
+    ("opt", {"model.use_bias": True, "model.activation": "relu"}),
+    ("opt", {"model.tie_embeddings": False}),
+    ("llama", {**GROUPED, "model.use_bias": True}),
+    ("llama", {**GROUPED, "model.rotary_scaling": LLAMA3}),
+    ("llama", {**LLAMA_LIKE, "model.rotary_scaling": "linear(factor=3)"}),
+    ("mistral", {**GROUPED, "model.tie_embeddings": False}),
+    ("qwen2", {**LLAMA_LIKE, "model.n_kv_heads": 1}),
+    ("qwen3", {**GROUPED, "model.qk_norm": True}),
+    ("gemma", {**GROUPED, "model.scale_embeddings": True, "model.activation": "geglu_tanh"}),
+    ("phi3", {**LLAMA_LIKE, "model.n_kv_heads": 1, "model.rotary_fraction": 0.5}),
+    ("gpt_neox", {**NEOX_LIKE, "model.use_bias": True}),
+    ("gpt_neox", {**NEOX_LIKE, "model.residual": "sequential", "model.tie_embeddings": False}),
+    ("roberta", {**BERT_LIKE, "model.activation": "relu"}),
+    ("roberta", {**BERT_LIKE, "model.n_classes": 3, "model.use_bias": True}),
+    ("electra", {**NARROW, "model.activation": "silu"}),
+    ("electra", {**NARROW, "model.tie_embeddings": False}),
+    ("electra", {**NARROW, "model.n_classes": 3, "model.pooler_activation": "gelu"}),
+]
 BERT_MODELS = [
     BERT_LIKE,
     {**BERT_LIKE, "model.use_bias": True, "model.activation": "tanh", "model.head_activation": "tanh"},
@@ -57,23 +87,40 @@ def test_what_was_saved_is_loaded_to_the_bit(tiny, tmp_path, changes):
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["model"], "nothing temporary stays"
 
 
-@pytest.mark.parametrize("changes", [GPT2_MODELS[0], LLAMA_MODELS[1], LLAMA_MODELS[2], BERT_MODELS[0]])
-def test_without_our_own_entry_the_same_function_is_loaded(tiny, tmp_path, changes):
+FOUR = [("gpt2", GPT2_MODELS[0]), ("llama", LLAMA_MODELS[1]), ("llama", LLAMA_MODELS[2]), ("bert", BERT_MODELS[0])]
+
+
+@pytest.mark.parametrize(("model_type", "changes"), [*FOUR, *FAMILIES])
+def test_without_our_own_entry_the_same_function_is_loaded(tiny, tmp_path, model_type, changes):
     config = replace(tiny, **changes).model
     model, tokens = models.build(config), jnp.arange(8)[None]
     params = drawn(model)
-    huggingface.save(config, params, tmp_path / "model")
-    edit(tmp_path / "model", actlab=None)
+    huggingface.save(config, params, tmp_path / "model", model_type=model_type)
+    edited = edit(tmp_path / "model", actlab=None)
+    assert edited["model_type"] == model_type
     loaded = huggingface.load(tmp_path / "model")
     ours = jax.jit(model.apply)(params, tokens)[0]
     theirs = jax.jit(models.build(loaded.config).apply)(loaded.params, tokens)[0]
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(("model_type", "changes"), FAMILIES)
+def test_each_family_comes_back_with_its_own_fields(tiny, tmp_path, model_type, changes):
+    config = replace(tiny, **changes).model
+    params = drawn(models.build(config))
+    huggingface.save(config, params, tmp_path / "model", model_type=model_type)
+    loaded = huggingface.load(tmp_path / "model")
+    assert loaded.config == config
+    tolerance = 1e-6 if model_type == "gemma" else 0  # whose norms are stored less 1
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=tolerance), loaded.params, params)
+
+
 MUP = {"model.parametrization": "mup", "model.base_width": 5}
 
 
-@pytest.mark.parametrize("changes", [GPT2_MODELS[1], LLAMA_MODELS[0], LLAMA_MODELS[1], *BERT_MODELS[1:]])
+@pytest.mark.parametrize(
+    "changes", [GPT2_MODELS[1], LLAMA_MODELS[0], LLAMA_MODELS[1], *BERT_MODELS[1:], {**GROUPED, "model.qk_norm": True}]
+)
 def test_the_factors_of_mup_are_folded_into_the_weights(tiny, tmp_path, changes):
     config = replace(tiny, **changes, **MUP).model
     model, tokens = models.build(config), jnp.arange(8)[None]
@@ -91,15 +138,16 @@ def test_the_factors_of_mup_are_folded_into_the_weights(tiny, tmp_path, changes)
 @pytest.mark.parametrize(("changes", "held"), [({}, {7}), (LLAMA_LIKE, {7}), (BERT_LIKE, {"absent"})])
 def test_a_decoder_begins_and_ends_at_the_end_of_a_text(tiny, tmp_path, changes, held):
     config = replace(tiny, **changes).model
-    huggingface.save(config, drawn(models.build(config)), tmp_path / "model", end_of_text=7)
+    huggingface.save(config, drawn(models.build(config)), tmp_path / "model", begin_of_text=7, end_of_text=7)
     fields = json.loads((tmp_path / "model" / "config.json").read_text())
     assert {fields.get(name, "absent") for name in ("bos_token_id", "eos_token_id")} == held
     assert huggingface.load(tmp_path / "model").config == config
 
 
 def edit(folder, **changes):
-    fields = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**fields, **changes}))
+    fields = {**json.loads((folder / "config.json").read_text()), **changes}
+    (folder / "config.json").write_text(json.dumps(fields))
+    return fields
 
 
 def test_gpt2_tensors_land_in_their_places(by_hand, tmp_path):
@@ -125,7 +173,7 @@ def test_gpt2_tensors_land_in_their_places(by_hand, tmp_path):
         assert_equal(block["feed_forward"]["down"], both("mlp.c_proj", "kernel"))
 
 
-def test_llama_tensors_land_in_their_places_and_shared_heads_are_repeated(by_hand, tmp_path):
+def test_llama_tensors_land_in_their_places_and_grouped_heads_stay_grouped(by_hand, tmp_path):
     given = {name.removeprefix("model.layers.0."): array for name, array in by_hand.llama.tensors.items()}
     config, params = huggingface.load(by_hand.write(tmp_path / "m", by_hand.llama.fields, by_hand.llama.tensors))
     assert (config.activation, config.norm, config.norm_epsilon) == ("swiglu", "rmsnorm", 1e-6)
@@ -133,11 +181,10 @@ def test_llama_tensors_land_in_their_places_and_shared_heads_are_repeated(by_han
     assert (models.build(config).spec.d_hidden, config.tie_embeddings, config.use_bias) == (11, False, False)
     assert_equal(params["output"]["kernel"], given["lm_head.weight"].T)
     block = params["block_0"]
-    q, k, v = np.split(np.asarray(block["attention"]["qkv"]["kernel"]), 3, axis=1)
-    assert_equal(q, given["self_attn.q_proj.weight"].T)
-    for ours, name in ((k, "k_proj"), (v, "v_proj")):
-        first, second = np.split(given[f"self_attn.{name}.weight"].T, 2, axis=1)
-        assert_equal(ours, np.concatenate([first, first, second, second], axis=1))
+    assert (config.n_heads, config.n_kv_heads) == (4, 2)
+    parts = np.split(np.asarray(block["attention"]["qkv"]["kernel"]), (8, 12), axis=1)
+    for part, letter in zip(parts, "qkv", strict=True):
+        assert_equal(part, given[f"self_attn.{letter}_proj.weight"].T)
     assert_equal(block["attention"]["out"]["kernel"], given["self_attn.o_proj.weight"].T)
     for ours, name in (("up", "gate_proj"), ("value", "up_proj"), ("down", "down_proj")):
         assert_equal(block["feed_forward"][ours]["kernel"], given[f"mlp.{name}.weight"].T)
@@ -269,9 +316,27 @@ def refused(folder, *words):
         ("gpt2", {"actlab": {"model": {"colour": 3}}}, ["config.model.colour"]),
         ("gpt2", {"actlab": {"model": {"vocab_size": 8}}}, ["'actlab'"]),
         ("llama", {"hidden_act": "tanh"}, ["hidden_act='tanh'", "gate"]),
-        ("llama", {"head_dim": 3}, ["head_dim=3"]),
+        ("llama", {"head_dim": 3}, ["heads of even size, not 3"]),
+        ("llama", {"head_dim": 4}, ["o_proj.weight is [8, 8], but [8, 16]"]),
         ("llama", {"num_key_value_heads": 3}, ["num_key_value_heads=3"]),
-        ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0}}, ["rope_scaling", "not scaled"]),
+        ("llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, ["rope_scaling", "linear, llama3"]),
+        ("llama", {"rope_scaling": {"type": "llama3", "factor": 2.0}}, ["lacks low_freq_factor"]),
+        ("llama", {"rope_scaling": {"type": "linear", "factor": -2.0}}, ["rotary_scaling='linear(factor=-2)'"]),
+        ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0, "rope_type": "llama3"}}, ["rope_scaling"]),
+        ("llama", {"rope_scaling": {"type": []}}, ["rope_scaling"]),
+        (
+            "llama",
+            {"rope_scaling": {"type": "linear", "factor": 3.0}, "rope_parameters": {"rope_type": "default"}},
+            ["rope_scaling", "rope_parameters says"],
+        ),
+        (
+            "llama",
+            {"rope_scaling": {"type": "llama3", **LLAMA3_ENTRIES}, "original_max_position_embeddings": 8},
+            ["original_max_position_embeddings=8", "16"],
+        ),
+        ("llama", {"model_type": "gemma", "hidden_act": "gelu", "hidden_activation": "relu"}, ["hidden_activation="]),
+        ("llama", {"rms_norm_eps": 1e308}, ["norm_epsilon"]),
+        ("llama", {"architectures": ["LlamaForTokenClassification"]}, ["architectures=['LlamaForTokenCl"]),
         ("llama", {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, ["rope_parameters"]),
         ("llama", {"rope_parameters": {"rope_theta": 1e6, "partial_rotary_factor": 0.5}}, ["rope_parameters"]),
         ("llama", {"rope_parameters": {"rope_theta": 1e6}, "rope_theta": 1e4}, ["rope_theta=10000.0"]),
@@ -284,12 +349,35 @@ def refused(folder, *words):
         ("bert", {"architectures": ["BertForSequenceClassification"], "id2label": 3}, ["id2label=3"]),
         ("bert", {"architectures": 3}, ["architectures=3"]),
         ("bert", {"type_vocab_size": 4}, ["token_type_embeddings.weight is [2, 6], but [4, 6]"]),
-        ("llama", {"mlp_bias": True}, ["gate_proj.bias [11]", "lack"]),
+        ("llama", {"mlp_bias": True}, ["down_proj.bias [8]", "lack"]),
     ],
 )
 def test_a_config_that_our_models_cannot_express_is_refused_by_its_field(by_hand, tmp_path, family, changes, words):
     given = getattr(by_hand, family)
     refused(by_hand.write(tmp_path / "m", {**given.fields, **changes}, given.tensors), *words)
+
+
+def test_a_long_value_is_cut_in_a_message(by_hand, tmp_path):
+    folder = by_hand.write(tmp_path / "m", {**by_hand.llama.fields, "hidden_act": "x" * 5000}, by_hand.llama.tensors)
+    with pytest.raises(UserError) as caught:
+        huggingface.load(folder)
+    assert len(str(caught.value)) < 500 + len(str(folder))
+
+
+def test_the_numbers_of_a_rotary_scaling_are_kept_whole(by_hand, tmp_path):
+    entries = {**LLAMA3_ENTRIES, "factor": 3.123456789, "original_max_position_embeddings": 1_048_576}
+    fields = {**by_hand.llama.fields, "rope_scaling": {"rope_type": "llama3", **entries}}
+    loaded = huggingface.load(by_hand.write(tmp_path / "m", fields, by_hand.llama.tensors))
+    assert loaded.config.rotary_scaling == "llama3(factor=3.123456789, low=1, high=4, context=1048576)"
+    huggingface.save(*loaded, tmp_path / "back")
+    back = json.loads((tmp_path / "back" / "config.json").read_text())["rope_scaling"]
+    assert {name: back[name] for name in entries} == entries
+
+
+def test_heads_that_llama_cannot_have_are_saved_as_another_family(tiny, tmp_path):
+    config = replace(tiny, **{**GROUPED, "model.n_heads": 3, "model.d_head": 6}).model
+    params = drawn(models.build(config))
+    assert huggingface.save(config, params, tmp_path / "m") == huggingface.family_for(config, params) == "Mistral"
 
 
 def test_a_field_that_was_changed_after_saving_is_told(tiny, tmp_path):
@@ -346,7 +434,9 @@ def test_an_index_is_not_trusted(by_hand, tmp_path):
         ({"model.activation": "swish"}, "config.model.activation='swish'"),
         ({"model.activation": "leaky_relu(slope=0.2)"}, "config.model.activation='leaky_relu(slope=0.2)'"),
         ({"model.activation": "swiglu"}, "config.model.activation='swiglu'"),
-        ({"model.position": "rotary"}, "config.model.norm='layernorm'"),
+        ({"model.position": "rotary", "model.activation_norm": "rmsnorm"}, "config.model.norm='layernorm'"),
+        ({**LLAMA_LIKE, "model.residual": "parallel"}, "config.model.residual='parallel'"),
+        ({**NARROW, "model.n_classes": 2}, "config.model.d_embedding=12"),
         ({**LLAMA_LIKE, "model.activation": "gelu"}, "config.model.activation='gelu'"),
         ({**LLAMA_LIKE, "model.activation": "drelu"}, "config.model.activation='drelu'"),
         ({**LLAMA_LIKE, "model.norm_position": "post"}, "config.model.norm_position='post'"),
@@ -356,7 +446,7 @@ def test_an_index_is_not_trusted(by_hand, tmp_path):
             {**BERT_LIKE, "model.n_classes": 2, "model.pooler_activation": "relu"},
             "config.model.pooler_activation='relu'",
         ),
-        ({"model.use_bias": True, "model.tie_embeddings": False}, "output/bias is not zero"),
+        ({**GROUPED, "model.qk_norm": True, "model.use_bias": True}, "config.model.qk_norm=True"),
     ],
 )
 def test_a_model_without_counterpart_is_refused_by_its_field(tiny, tmp_path, changes, words):
@@ -405,8 +495,8 @@ def test_only_a_directory_of_ours_is_replaced_and_only_by_a_whole_one(tiny, tmp_
 
 
 def test_a_parameter_without_a_place_is_never_dropped(tiny, tmp_path, monkeypatch):
-    gpt2 = huggingface.GPT2
-    without_first = gpt2._replace(links=lambda config, fields: gpt2.links(config, fields)[1:])
-    monkeypatch.setattr(huggingface, "GPT2", without_first)
+    gpt2 = huggingface.FAMILIES["gpt2"]
+    without_first = dataclasses.replace(gpt2, links=lambda config, fields: gpt2.links(config, fields)[1:])
+    monkeypatch.setattr(huggingface, "FAMILIES", {"gpt2": without_first})
     with pytest.raises(UserError, match="token_embedding/embedding of this model has no counterpart"):
         huggingface.save(tiny.model, drawn(models.build(tiny.model)), tmp_path / "m")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from actlab import activations, models
-from actlab.config import replace
+from actlab.config import replace, rotary_scaling
 from actlab.models import layers
 
 VARIANTS = [
@@ -17,6 +17,9 @@ VARIANTS = [
     {"model.norm": "rmsnorm", "model.position": "rotary", "model.activation": "swiglu"},
     {"model.norm_position": "post", "model.use_bias": True},
     {"model.tie_embeddings": False, "model.position": "rotary", "model.use_bias": True},
+    {"model.position": "rotary", "model.n_kv_heads": 1, "model.d_head": 10, "model.rotary_fraction": 0.4}
+    | {"model.rotary_scaling": "llama3(factor=8, low=1, high=4, context=6)"},
+    {"model.residual": "parallel", "model.qk_norm": True, "model.n_kv_heads": 1, "model.scale_embeddings": True},
 ]
 
 
@@ -46,6 +49,69 @@ def test_a_cache_filled_in_uneven_pieces_gives_the_logits_of_one_pass(tiny, chan
         piece, cache = model.extend(params, tokens[:, start:end], cache, start)
         pieces.append(piece)
     np.testing.assert_allclose(np.concatenate(pieces, axis=1), whole, atol=2e-4, rtol=2e-4)
+
+
+def test_grouped_heads_are_whole_ones_whose_keys_and_values_are_equal(tiny):
+    grouped, params, tokens = build(tiny, {"model.n_kv_heads": 1})
+    whole = models.build(tiny.model)
+
+    def repeated(path, leaf):
+        if "qkv" not in str(path):
+            return leaf
+        q, k, v = jnp.split(leaf, (16, 24), axis=-1)
+        return jnp.concatenate([q, k, k, v, v], axis=-1)
+
+    copied = jax.tree_util.tree_map_with_path(repeated, params)
+    np.testing.assert_allclose(grouped.apply(params, tokens)[0], whole.apply(copied, tokens)[0], atol=1e-4, rtol=1e-4)
+    sizes = [models.costs(model).parameters for model in (whole, grouped)]
+    assert sizes[0] - sizes[1] == 2 * 16 * 2 * 8  # of 2 layers, keys and values of one head of 8
+
+
+def test_a_parallel_block_adds_both_sublayers_of_the_same_input(tiny):
+    """So that its output lies in the span of the input and of the outputs with one sublayer switched off."""
+    model, params, tokens = build(tiny, {"model.residual": "parallel", "model.n_layers": 1, "model.norm": "rmsnorm"})
+
+    def stream(*off):
+        block = params["block_0"]
+        zeroed = {name: {**block[name], last: {"kernel": 0 * block[name][last]["kernel"]}} for name, last in off}
+        return model.hidden({**params, "block_0": {**block, **zeroed}, "final_norm": {"scale": jnp.ones(16)}}, tokens)[
+            0
+        ]
+
+    attention, feed_forward = ("attention", "out"), ("feed_forward", "down")
+    parts = [np.asarray(stream(*off)) for off in ((), (feed_forward,), (attention,), (attention, feed_forward))]
+    whole, attended, fed, neither = (part.reshape(-1, 16) for part in parts)
+    for row in range(len(whole)):
+        basis = np.stack([attended[row], fed[row], neither[row]], axis=1)
+        solution, *_ = np.linalg.lstsq(basis, whole[row], rcond=None)
+        np.testing.assert_allclose(basis @ solution, whole[row], atol=1e-3)
+
+
+def test_rotary_scaling_slows_down_what_turns_slowly():
+    speeds = jnp.array([2.0, 0.5, 0.1, 0.01])
+    scaling = rotary_scaling("llama3(factor=4, low=1, high=4, context=50)")
+    slowed = np.asarray(layers.slowed(speeds, scaling))
+    turns = 50 * np.asarray(speeds) / (2 * np.pi)  # 15.9, 3.98, 0.80, 0.08
+    kept = (turns[1] - 1) / 3
+    np.testing.assert_allclose(slowed, [2.0, kept * 0.5 + (1 - kept) * 0.125, 0.025, 0.0025], rtol=1e-6)
+    np.testing.assert_allclose(layers.slowed(speeds, rotary_scaling("linear(factor=4)")), speeds / 4)
+
+
+def test_a_share_of_each_head_rotates_and_the_rest_stays():
+    x = jax.random.normal(jax.random.key(0), (1, 3, 2, 10))
+    turned = layers.rotate(x, jnp.arange(3), 100.0, 4)
+    np.testing.assert_array_equal(turned[..., 4:], x[..., 4:])
+    np.testing.assert_array_equal(turned[..., :4], layers.rotate(x[..., :4], jnp.arange(3), 100.0))
+
+
+def test_normed_queries_and_keys_do_not_depend_on_their_size(tiny):
+    model, params, tokens = build(tiny, {"model.qk_norm": True, "model.norm_epsilon": 1e-12})
+
+    def larger(path, leaf):
+        return leaf.at[:, :32].multiply(3.0) if "qkv" in str(path) else leaf
+
+    bigger = jax.tree_util.tree_map_with_path(larger, params)
+    np.testing.assert_allclose(model.apply(params, tokens)[0], model.apply(bigger, tokens)[0], atol=1e-3, rtol=1e-3)
 
 
 def test_rotary_attention_depends_on_distance_only():

@@ -1,5 +1,8 @@
 """Random models of transformers loaded here, and ours loaded there: the same logits."""
 
+import dataclasses
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -39,6 +42,51 @@ THEIRS = [
         | {"rope_parameters": {"rope_type": "default", "rope_theta": 700.0}},
     ),
 ]
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+GROUPED = {**LLAMA, "num_key_value_heads": 2}
+OPT = {
+    "vocab_size": 97,
+    "max_position_embeddings": 19,
+    "hidden_size": 36,
+    "ffn_dim": 51,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+}
+NEOX = {**LLAMA, "hidden_size": 64}
+# Families that are also saved as themselves.
+OTHERS = [
+    ("LlamaForCausalLM", "LlamaConfig", {**GROUPED, "head_dim": 6}),
+    (
+        "LlamaForCausalLM",
+        "LlamaConfig",
+        {**LLAMA, "rope_parameters": {**LLAMA3, "original_max_position_embeddings": 16}},
+    ),
+    ("LlamaForCausalLM", "LlamaConfig", {**LLAMA, "rope_parameters": {"rope_type": "linear", "factor": 3.0}}),
+    ("MistralForCausalLM", "MistralConfig", {**GROUPED, "sliding_window": None}),
+    ("MistralForCausalLM", "MistralConfig", {**GROUPED, "sliding_window": 19, "max_position_embeddings": 50}),
+    ("Qwen2ForCausalLM", "Qwen2Config", GROUPED),
+    ("Qwen2ForCausalLM", "Qwen2Config", {**GROUPED, "tie_word_embeddings": True, "hidden_act": "gelu"}),
+    ("Qwen3ForCausalLM", "Qwen3Config", {**GROUPED, "head_dim": 12}),
+    ("Qwen3ForCausalLM", "Qwen3Config", {**GROUPED, "head_dim": 10, "attention_bias": True}),
+    ("GemmaForCausalLM", "GemmaConfig", {**LLAMA, "num_key_value_heads": 1, "head_dim": 14}),
+    ("GemmaForCausalLM", "GemmaConfig", {**GROUPED, "head_dim": 10, "hidden_act": "gelu"}),
+    ("Phi3ForCausalLM", "Phi3Config", {**GROUPED, "pad_token_id": 0}),
+    (
+        "Phi3ForCausalLM",
+        "Phi3Config",
+        {**GROUPED, "hidden_size": 48, "pad_token_id": 0}
+        | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e3, "partial_rotary_factor": 0.5}},
+    ),
+    ("GPTNeoXForCausalLM", "GPTNeoXConfig", NEOX),
+    (
+        "GPTNeoXForCausalLM",
+        "GPTNeoXConfig",
+        {**NEOX, "use_parallel_residual": False, "attention_bias": False, "tie_word_embeddings": True}
+        | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e3, "partial_rotary_factor": 0.5}},
+    ),
+    ("OPTForCausalLM", "OPTConfig", OPT),
+    ("OPTModel", "OPTConfig", {**OPT, "activation_function": "gelu"}),
+]
 TOKENS = np.random.default_rng(0).integers(0, 97, (4, 19))
 
 
@@ -71,7 +119,7 @@ def assert_close(ours, theirs):
     np.testing.assert_allclose(ours, theirs, atol=1e-4, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("class_name", "config_name", "fields"), THEIRS)
+@pytest.mark.parametrize(("class_name", "config_name", "fields"), [*THEIRS, *OTHERS])
 def test_theirs_is_loaded_and_goes_back(tmp_path, class_name, config_name, fields):
     theirs = peer(class_name, config_name, fields)
     theirs.save_pretrained(tmp_path / "theirs")
@@ -80,6 +128,52 @@ def test_theirs_is_loaded_and_goes_back(tmp_path, class_name, config_name, field
     assert_close(ours, logits_of(theirs))
     huggingface.save(*loaded, tmp_path / "ours")
     assert_close(ours, logits_of(returned(tmp_path / "ours")))
+    kind = theirs.config.model_type
+    huggingface.save(*loaded, tmp_path / "same", model_type=kind)
+    same = returned(tmp_path / "same")
+    assert same.config.model_type == kind
+    assert_close(ours, logits_of(same))
+
+
+def test_attention_in_a_window_is_the_same_up_to_one_window(tmp_path):
+    theirs = peer("MistralForCausalLM", "MistralConfig", {**GROUPED, "sliding_window": 12})
+    theirs.save_pretrained(tmp_path / "theirs")
+    config, params = huggingface.load(tmp_path / "theirs")
+    assert config.context == 12
+    ours, _ = models.build(config).apply(params, jnp.array(TOKENS[:, :12]))
+    assert_close(ours, logits_of(theirs, TOKENS[:, :12]))
+
+
+@pytest.mark.parametrize(
+    ("class_name", "config_name", "fields"),
+    [
+        ("LlamaModel", "LlamaConfig", LLAMA),
+        ("BertModel", "BertConfig", {**LLAMA, "max_position_embeddings": 19}),
+        ("RobertaModel", "RobertaConfig", {**LLAMA, "max_position_embeddings": 23, "pad_token_id": 1}),
+        ("DistilBertModel", "DistilBertConfig", {"vocab_size": 97, "dim": 36, "hidden_dim": 53, "n_heads": 3}),
+        ("ElectraForPreTraining", "ElectraConfig", {**LLAMA, "embedding_size": 20}),
+    ],
+)
+def test_a_bare_model_has_the_same_hidden_states(tmp_path, class_name, config_name, fields):
+    theirs = peer(class_name, config_name, fields)
+    theirs.save_pretrained(tmp_path / "theirs")
+    loaded = huggingface.load(tmp_path / "theirs")
+    assert loaded.bare
+    width, identity = loaded.config.d_model, {"kernel": jnp.eye(loaded.config.d_model)}
+    if loaded.config.kind == "decoder":
+        config = dataclasses.replace(loaded.config, vocab_size=97)
+        params = {**loaded.params, "output": {"kernel": jnp.eye(width, 97)}}
+    else:
+        config = dataclasses.replace(loaded.config, n_classes=width, pooler_activation="identity")
+        whole = {**identity, "bias": jnp.zeros(width)}
+        params = {**loaded.params, "pooler": {"dense": whole}, "classifier": whole}
+    ours, _ = models.build(config).apply(params, jnp.array(np.maximum(TOKENS, 4)))
+    import torch
+
+    with torch.no_grad():
+        out = theirs(torch.tensor(np.maximum(TOKENS, 4)), output_hidden_states=True)
+    hidden = getattr(out, "last_hidden_state", out.hidden_states[-1]).numpy()
+    assert_close(ours[..., :width], hidden if ours.shape[1] == 19 else hidden[:, :1])
 
 
 def returned(folder):
@@ -123,6 +217,15 @@ ENCODER = {
     "type_vocab_size": 3,
     "pad_token_id": 0,
 }
+DISTILBERT = {
+    "vocab_size": 97,
+    "max_position_embeddings": 23,
+    "dim": 36,
+    "hidden_dim": 53,
+    "n_layers": 2,
+    "n_heads": 3,
+    "pad_token_id": 0,
+}
 THEIR_ENCODERS = [
     ("BertForMaskedLM", "BertConfig", ENCODER),
     ("BertForMaskedLM", "BertConfig", {**ENCODER, "hidden_act": "gelu_new", "tie_word_embeddings": False}),
@@ -132,13 +235,20 @@ THEIR_ENCODERS = [
     ("RobertaForMaskedLM", "RobertaConfig", {**ENCODER, "pad_token_id": 1}),
     ("RobertaForMaskedLM", "RobertaConfig", {**ENCODER, "tie_word_embeddings": False, "pad_token_id": 3}),
     ("RobertaForSequenceClassification", "RobertaConfig", {**ENCODER, "num_labels": 3}),
+    ("DistilBertForMaskedLM", "DistilBertConfig", DISTILBERT),
+    ("DistilBertForMaskedLM", "DistilBertConfig", {**DISTILBERT, "activation": "relu", "tie_word_embeddings": False}),
+    ("DistilBertForSequenceClassification", "DistilBertConfig", {**DISTILBERT, "num_labels": 4}),
+    ("ElectraForMaskedLM", "ElectraConfig", {**ENCODER, "embedding_size": 20}),
+    ("ElectraForMaskedLM", "ElectraConfig", {**ENCODER, "embedding_size": 36, "hidden_act": "relu"}),
+    ("ElectraForMaskedLM", "ElectraConfig", {**ENCODER, "embedding_size": 20, "tie_word_embeddings": False}),
+    ("ElectraForSequenceClassification", "ElectraConfig", {**ENCODER, "embedding_size": 20, "num_labels": 3}),
 ]
 REAL = np.arange(19) < np.array([19, 12, 5, 1])[:, None]
 SEGMENTS = np.random.default_rng(1).integers(0, 3, (4, 19))
 
 
 def encoded(config, params, tokens):
-    given = {"segments_BL": jnp.array(SEGMENTS), "real_BL": jnp.array(REAL)}
+    given = {"segments_BL": jnp.array(SEGMENTS % config.n_segments), "real_BL": jnp.array(REAL)}
     return np.asarray(models.build(config).apply(params, jnp.array(tokens), **given)[0])
 
 
@@ -146,7 +256,9 @@ def encoded_there(model, tokens):
     """Logits, of classes with a place of their own as ours have it."""
     import torch
 
-    given = {"attention_mask": torch.tensor(REAL.astype(int)), "token_type_ids": torch.tensor(SEGMENTS)}
+    given = {"attention_mask": torch.tensor(REAL.astype(int))}
+    if "token_type_ids" in inspect.signature(model.forward).parameters:
+        given["token_type_ids"] = torch.tensor(SEGMENTS % model.config.type_vocab_size)
     with torch.no_grad():
         out = model(torch.tensor(tokens), **given)
     logits = out.prediction_logits if hasattr(out, "prediction_logits") else out.logits
@@ -171,6 +283,11 @@ def test_an_encoder_of_theirs_is_loaded_with_padding_and_segments_and_goes_back(
     assert_alike(ours, encoded_there(theirs, tokens))
     huggingface.save(*loaded, tmp_path / "ours")  # RoBERTa becomes BERT
     assert_alike(ours, encoded_there(returned(tmp_path / "ours"), tokens))
+    kind = theirs.config.model_type
+    huggingface.save(*loaded, tmp_path / "same", model_type=kind)
+    same = returned(tmp_path / "same")
+    assert same.config.model_type == kind
+    assert_alike(ours, encoded_there(same, np.where(REAL, tokens, same.config.pad_token_id)))
 
 
 OUR_ENCODERS = [
@@ -219,7 +336,7 @@ def test_theirs_stops_at_the_end_of_a_text(tmp_path, changes):
     config, params = ours_with(**changes)
 
     def written(end):
-        huggingface.save(config, params, tmp_path / "m", end_of_text=end)
+        huggingface.save(config, params, tmp_path / "m", begin_of_text=end, end_of_text=end)
         import torch
 
         prompt = torch.tensor(TOKENS[:1, :8])

@@ -164,7 +164,9 @@ def test_what_was_swapped_stays_so_and_must_be_said(swaps, swapped):
     tokens = program_spec.open_data([swaps])
 
     def settle(blocks):
-        config = replace(swaps, **path, **{"finetune.swap.blocks": blocks})
+        config = replace(
+            swaps, **path, **{"finetune.swap.blocks": blocks, "finetune.swap.to": "relu" if blocks else ""}
+        )
         return session.settle(config, sweep.expand(config), tokens)[1][0]
 
     (kept,), _ = origin.given(settle(1))

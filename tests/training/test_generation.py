@@ -36,11 +36,12 @@ def test_greedy_text_is_that_of_full_passes_over_the_last_half_of_the_context(ti
 def test_text_ends_at_the_end_of_the_document(tiny):
     model = models.build(replace(tiny, **{"model.vocab_size": 320, "model.tie_embeddings": False}).model)
     params = model.init(jax.random.key(1))
-    # A norm whose output is constant, and a bias that makes the end mark the likeliest after anything.
+    # A norm whose output is constant, and a projection that makes the end mark the likeliest after anything.
     params["final_norm"] = jax.tree.map(jnp.zeros_like, params["final_norm"])
     always_zero = write_text(model, params, ByteTokenizer(), prompt="ab", n_tokens=5, temperature=0.0)
     assert always_zero == "ab" + "\0" * 5, "argmax of equal logits is token 0"
-    params["output"]["bias"] = params["output"]["bias"].at[256].set(100.0)
+    params["final_norm"]["bias"] = jnp.ones_like(params["final_norm"]["bias"])
+    params["output"]["kernel"] = jnp.zeros_like(params["output"]["kernel"]).at[:, 256].set(100.0)
     assert write_text(model, params, ByteTokenizer(), prompt="ab", n_tokens=5, temperature=0.0) == "ab"
 
 
