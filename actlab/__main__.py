@@ -26,6 +26,8 @@ COMMANDS = (
     "activations",
     "bench",
     "interop",
+    "probe",
+    "swap",
 )
 _WIDTH = max(map(len, COMMANDS))
 

@@ -15,7 +15,6 @@ from actlab import data
 from actlab.adaptive.answer import Answer, Table, page
 from actlab.adaptive.comparison import Comparison
 from actlab.config import Config, overrides, presets
-from actlab.data import sources
 from actlab.errors import UserError
 from actlab.files import write_atomically
 from actlab.models import Model
@@ -79,7 +78,7 @@ def compare(
     chosen = [catalogue.get(name, "name").name for name in names]
     base = _config(config)
     if text is not None:
-        base = _of_text(base, pathlib.Path(text), field)
+        base = config_lib.replace(base, **{"data.name": data.prepare_text(text, base.data.dir, field=field)})
     label = "compare-" + "-".join(re.sub(r"[^\w.]+", "_", name).strip("_") for name in chosen)
     folder = pathlib.Path(workdir or f"runs/{label}-{config_lib.fingerprint(base)[:8]}")
     console = console or Console(highlight=False, soft_wrap=True)
@@ -136,11 +135,3 @@ def budget_seconds(text: str) -> float:
 
 def _config(config: str | Config | None) -> Config:
     return config if isinstance(config, Config) else overrides.read(config, (), presets.compared).config
-
-
-def _of_text(config: Config, path: pathlib.Path, field: str) -> Config:
-    """The config on the text of a file or folder, prepared under a name that follows from its name and content."""
-    stem = re.sub(r"[^a-z0-9]+", "_", path.resolve().name.lower()).strip("_")[:32]
-    name = f"text_{stem}_{sources.find_texts(path, field=field).hash[:8]}"
-    data.prepare(name, config.data.dir, source=path, field=field)
-    return config_lib.replace(config, **{"data.name": name})

@@ -8,9 +8,11 @@ import numpy as np
 from jaxtyping import Float
 
 from actlab.analysis.survival import kaplan_meier, permanently_dead
+from actlab.config import Config
 from actlab.report import charts
-from actlab.report.page import Block, Choice, Figure, Rows, Section, Text, Value
+from actlab.report.page import Block, Cell, Choice, Figure, Rows, Section, Table, Text, Value
 from actlab.report.study import Run, Study
+from actlab.sweeps.existing import Measured
 from actlab.workdir.traces import Censuses, tail
 
 # Label on the page -> name in a probe row, without the layer.
@@ -380,3 +382,75 @@ def curvature_rows(study: Study) -> list[Row]:
             place = [*charts.place(cell), label]
             rows += [[*place, step, float(np.mean(v)), min(v), max(v)] for step, v in sorted(found.items())]
     return rows
+
+
+# Of a single model: label, name in a probe row, and how it is written. z is a unit's input, a its output.
+_OF_MODEL = (
+    ("dead D4", "dead_fraction", "{:.2%}"),
+    ("no grad D5", "gradient_dead_fraction", "{:.2%}"),
+    ("z<0 D2", "negative_fraction", "{:.1%}"),
+    ("a=0 D1", "zero_fraction", "{:.1%}"),
+    ("small D3", "tau_sparsity_0.1", "{:.1%}"),
+    ("spare D7", "cett_sparsity", "{:.1%}"),
+    ("z mean", "pre_mean", "{:.2g}"),
+    ("z sd", "pre_sd", "{:.2g}"),
+    ("a rms", "post_rms", "{:.2g}"),
+    ("grad norm", "feed_forward/grad_norm", "{:.2g}"),
+)
+
+
+def by_layer(config: Config, found: Measured) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Headings and rows of a table of a model's layers, as text."""
+    known = [entry for entry in _OF_MODEL if f"layer_0/{entry[1]}" in found.values]
+    rows = []
+    for layer in range(config.model.n_layers):
+        values = [form.format(found.values[f"layer_{layer}/{name}"]) for _, name, form in known]
+        rows.append([str(layer + 1), *values])
+    return ("layer", *(label for label, _, _ in known)), rows
+
+
+def of_model(name: str, config: Config, found: Measured) -> tuple[str, list[Section]]:
+    """The answer in words, and the sections of the page of a single model."""
+    columns, rows = by_layer(config, found)
+    activation = config.model.activation
+    loss = f" Its loss is {found.loss:.4f} {found.spec.objective.unit}." if found.loss is not None else ""
+    if found.dead_UF is None:
+        lead = f"{activation} looks at all units of a token at once, so that none can be dead.{loss}"
+    else:
+        n_dead, n_units = int(found.dead_UF.sum()), found.dead_UF.size
+        lead = (
+            f"Of {n_units:,} {activation} units {n_dead:,} ({n_dead / n_units:.2%}) are dead: their slope is below "
+            f"0.001 on each of {found.n_tokens:,} tokens.{loss}"
+        )
+    table = Table("layers", columns, [[Cell(row[0], int(row[0])), *row[1:]] for row in rows])
+    note = (
+        "z is a unit's input, a its output. Dead units (D4) have a slope below 0.001 on every token of the validation "
+        "part of the text; all else is measured on one batch of it. D5: units without gradient. D3: outputs below a "
+        "tenth of the layer's rms. D7: the smallest outputs of a token that may go together at a relative error below "
+        "0.2. docs/probes.md has the definitions."
+    )
+    if found.loss is None:
+        note += " The model has no head for tokens, so that there is no loss and no gradient."
+    head = Section("layers-table", "By layer, from the input on", (_profile(config, found), table, Text(note, "note")))
+    return lead, [head]
+
+
+def _profile(config: Config, found: Measured) -> Figure:
+    shown = [(label, name) for label, name, _ in _OF_MODEL if f"layer_0/{name}" in found.values]
+    rows = [
+        [label, layer + 1, found.values[f"layer_{layer}/{name}"]]
+        for label, name in shown
+        for layer in range(config.model.n_layers)
+    ]
+    base = alt.Chart().encode(
+        x=alt.X("layer:Q", title="layer", axis=alt.Axis(tickMinStep=1, format="d")),
+        y=alt.Y("value:Q", title=None),
+        tooltip=["measure:N", "layer:Q", "value:Q"],
+    )
+    chart = alt.layer(base.mark_line(strokeWidth=1.8), base.mark_point(filled=True, size=30))
+    facet = alt.Facet("measure:N", title=None, sort=[label for label, _ in shown])
+    panels = chart.properties(width=200, height=110).facet(facet, data=charts.DATA, columns=4)
+    panels = panels.resolve_scale(y="independent")
+    alt_text = "A panel for each measure of the table below, against the layer."
+    data = {"points": Rows(("measure", "layer", "value"), rows)}
+    return Figure("profile", charts.spec(panels, {}), data, alt_text, "Each measure against the layer.")

@@ -46,6 +46,10 @@ def _model(console: Console, spec: ProgramSpec) -> None:
         f"model       {shape.activation}, {shape.n_layers} layers, d_model {shape.d_model}, {shape.n_heads} heads, "
         f"feed-forward {shape.d_hidden}{mismatch}, context {shape.context}, vocabulary {shape.vocab_size}"
     )
+    swap = spec.config.finetune.swap
+    if swap.blocks:
+        fold = ", its mean folded into the next bias" if spec.config.finetune.fold else ""
+        console.print(f"swap        {swap.from_} to {swap.to} in {swap.blocks} of {shape.n_layers} blocks{fold}")
     console.print(
         f"parameters  {costs.parameters:,} ({costs.non_embedding:,} without embeddings); "
         f"{costs.flops_per_token / 1e6:,.1f} MFLOP per token, forward and backward"

@@ -1,0 +1,58 @@
+"""Looks into a trained model: activity, dead units and gradients of its hidden units, by layer.
+
+  python -m actlab probe gpt2/ --text=notes.txt               a directory of Hugging Face transformers
+  python -m actlab probe runs/tinystories_gelu-1a2b3c4d        a run, on the text it was trained on
+
+The model, its tokenizer and its activation come from the directory. Nothing is trained. The table is printed, and with
+figures in --out. --config.train.eval_tokens=65536 and --config.model.context=512 set how much is read.
+"""
+
+from collections.abc import Sequence
+
+from absl import flags
+
+from actlab.cli import command
+from actlab.config import overrides, presets
+from actlab.errors import UserError
+
+
+@command.entry
+def main(argv: Sequence[str]) -> None:
+    """Prints the table and writes the page."""
+    given = flags.FlagValues()
+    command.define_activations(given)
+    flags.DEFINE_string("run", None, "Name of one run of a sweep.", flag_values=given)
+    flags.DEFINE_string("text", None, "File or folder of texts to train on and to judge by.", flag_values=given)
+    flags.DEFINE_string("field", "text", "Field of JSON lines and Parquet that has the text.", flag_values=given)
+    flags.DEFINE_string("out", "probe.html", "File to write.", flag_values=given)
+    source, changes, words = overrides.split(argv)
+    (model,) = command.parse(__doc__, words, given, n_words=1)
+    if source is not None:
+        raise UserError("--config has no place here: the model's fields are those of its directory; leave it out.")
+    request = overrides.read(None, changes, presets.continued)
+    out = command.output_file("out", given.out)
+
+    from rich.table import Table
+
+    from actlab.report import layers
+    from actlab.report.page.render import render
+    from actlab.sweeps import existing
+
+    command.register_activations(given.activations)
+    console = command.console()
+    name = f"{model}:{given.run}" if given.run else model
+    start = existing.open_model(name)
+    config = existing.config_of(start, request.config, request.overridden, given.text, given.field, console)
+    found = existing.measure(start, config, console)
+    console.print()
+    lead, sections = layers.of_model(name, config, found)
+    table = Table(box=None, pad_edge=False)
+    columns, rows = layers.by_layer(config, found)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="right" if index else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    console.print(f"\n{lead}", markup=False)
+    command.write(out, render(f"What the hidden units of {name} do", lead, sections))
+    console.print(f"page        {out}", markup=False)

@@ -1,0 +1,180 @@
+"""The commands on models that are trained already: probe and swap, of a directory of transformers and of a run."""
+
+import json
+import re
+
+import commands
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import safetensors.numpy
+from outcomes import metrics
+from rich.console import Console
+
+import actlab.data
+from actlab import models
+from actlab.cli import probe, swap
+from actlab.config import Config, overrides, presets, replace
+from actlab.errors import UserError
+from actlab.interop import huggingface
+from actlab.sweeps import existing, session
+
+FAST = ("--config.train.eval_tokens=600", "--config.data.batch_size=4", "--config.data.dir=data")
+SIZES = {
+    "model.n_layers": 2,
+    "model.d_model": 16,
+    "model.n_heads": 2,
+    "model.context": 32,
+    "model.vocab_size": 64,
+}
+LLAMA = {"model.norm": "rmsnorm", "model.position": "rotary", "model.activation": "swiglu", "model.n_kv_heads": 1}
+GPT2 = {"model.use_bias": True, "model.activation": "gelu_tanh"}
+BERT = {"model.kind": "encoder", "model.norm_position": "post", "model.use_bias": True}
+
+
+def with_words(folder, text):
+    """A tokenizer.json of whole words beside a model."""
+    from tokenizers import Tokenizer, pre_tokenizers
+    from tokenizers import models as kinds
+
+    special = ["[UNK]", "</s>", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
+    words = {word: i for i, word in enumerate([*special, *sorted(set(text.split()))])}
+    library = Tokenizer(kinds.WordLevel(words, unk_token="[UNK]"))
+    library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    library.save(str(folder / "tokenizer.json"))
+    roles = {"eos_token": "</s>", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
+    roles |= {"pad_token": "[PAD]", "mask_token": "[MASK]"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(roles))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a text and random models: their weights are large, so that a swap costs something."""
+    folder = tmp_path_factory.mktemp("models")
+    draw = np.random.default_rng(0)
+    words = [a + b for a in ("ca", "mi", "tro", "sul") for b in ("t", "nk", "ple", "ss")]
+    lines = [" ".join(draw.choice(words, 20)) for _ in range(400)]
+    (folder / "text.txt").write_text("\n<|endoftext|>\n".join(lines))
+    for name, changes in {"gpt2": GPT2, "llama": LLAMA, "bert": BERT}.items():
+        config = replace(Config(), **SIZES, **changes).model
+        params = models.build(config).init(jax.random.key(0))
+        params = jax.tree.map(lambda leaf: leaf * 20 if leaf.ndim > 1 else leaf, params)
+        huggingface.save(config, params, folder / name)
+        with_words(folder / name, (folder / "text.txt").read_text())
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(place, monkeypatch):
+    monkeypatch.chdir(place)
+
+
+def test_a_probe_says_of_each_layer_what_a_count_by_hand_says(place):
+    told = commands.run(probe.main, "gpt2", "--text=text.txt", *FAST)
+    assert "gelu_tanh" in told and "nats/token" in told
+    page = (place / "probe.html").read_text()
+    assert "What the hidden units of gpt2 do" in page
+    # By hand: the same windows through the model that transformers' directory holds.
+    request = overrides.read(None, overrides.split(FAST)[1], presets.continued)
+    quiet = Console(quiet=True)
+    start = existing.open_model("gpt2")
+    config = existing.config_of(start, request.config, request.overridden, "text.txt", "text", quiet)
+    found = existing.measure(start, config, quiet)
+    loaded = huggingface.load("gpt2")
+    batch = jax.tree.map(lambda batches: batches[0], found.spec.feed.validation)
+    _, hidden = models.build(loaded.config).apply(loaded.params, jnp.asarray(batch.tokens))
+    for layer, units in enumerate(hidden):
+        assert found.values[f"layer_{layer}/negative_fraction"] == pytest.approx(
+            float((units.z_TF < 0).mean()), abs=1e-6
+        )
+
+
+def test_a_bare_model_has_activity_and_no_loss(place, tmp_path):
+    config, params = huggingface.load("bert")
+    bare = tmp_path / "bare"
+    huggingface.save(config, params, bare)
+    with_words(bare, (place / "text.txt").read_text())
+    held = safetensors.numpy.load_file(bare / "model.safetensors")
+    body = {name: array for name, array in held.items() if not name.startswith("cls.")}
+    safetensors.numpy.save_file(body, bare / "model.safetensors", metadata={"format": "pt"})
+    told = commands.run(probe.main, bare, "--text=text.txt", *FAST, f"--out={tmp_path / 'p.html'}")
+    table = told[told.index("layer  dead") :]
+    assert "z<0" in table and "loss" not in table and "grad" not in table
+    with pytest.raises(UserError, match="no head for tokens"):
+        commands.run(swap.main, bare, "--text=text.txt", "--to=relu", *FAST)
+
+
+def losses(told):
+    found = re.findall(r"^(?:loss)? +(before|after|folded|healed) +([0-9.]+) nats/", told, re.MULTILINE)
+    return {stage: float(loss) for stage, loss in found}
+
+
+def test_a_swap_says_what_it_costs_and_what_heals_it(place):
+    told = commands.run(swap.main, "gpt2", "--text=text.txt", "--to=relu", "--fold", "--steps=30", *FAST, "--workdir=w")
+    assert "swap        gelu_tanh to relu in 2 of 2 blocks" in told
+    found = losses(told)
+    assert list(found) == ["before", "after", "folded", "healed"]
+    assert found["healed"] < found["folded"] and found["before"] != found["after"] != found["folded"]
+    written, source = huggingface.load("w/model"), huggingface.load("gpt2")
+    assert (written.config.activation, written.config.context) == ("relu", source.config.context)
+    assert json.loads((place / "w/model/config.json").read_text())["model_type"] == "gpt2"
+    assert (place / "w/model/tokenizer.json").read_bytes() == (place / "gpt2/tokenizer.json").read_bytes()
+    healed = (place / "w/model/model.safetensors").read_bytes()
+    for other in (["--to=silu", "--fold", "--steps=30"], ["--to=silu"]):
+        with pytest.raises(UserError, match="choose another"):
+            commands.run(swap.main, "gpt2", "--text=text.txt", *other, *FAST, "--workdir=w")
+    assert (place / "w/model/model.safetensors").read_bytes() == healed, "it stays"
+    again = commands.run(probe.main, "w/model", "--text=text.txt", *FAST)
+    assert f"{found['healed']:.4f} nats/token" in again, "what is written has the loss that was told"
+
+
+def test_the_gate_of_a_gated_model_is_swapped_and_its_mean_folded_into_new_biases():
+    told = commands.run(swap.main, "llama", "--text=text.txt", "--to=relu", "--fold", *FAST, "--workdir=gated")
+    assert "swap        swiglu to reglu in 2 of 2 blocks" in told and "as LLaMA" in told
+    found = losses(told)
+    written = huggingface.load("gated/model")
+    assert (written.config.activation, written.config.use_bias, written.config.n_kv_heads) == ("reglu", True, 1)
+    again = commands.run(probe.main, "gated/model", "--text=text.txt", *FAST)
+    assert f"{found['folded']:.4f} nats/token" in again
+
+
+def test_some_blocks_are_measured_and_not_written(place):
+    told = commands.run(swap.main, "gpt2", "--text=text.txt", "--to=relu", "--blocks=1", *FAST, "--workdir=part")
+    assert "in 1 of 2 blocks" in told and "not written: it has two activations" in told
+    assert not (place / "part" / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["gpt2", "--to=relu"], "--text is missing"),
+        (["gpt2", "--text=text.txt"], "--to is missing"),
+        (["nowhere", "--to=relu", "--text=text.txt"], "'nowhere' is neither a trained workdir"),
+        (["gpt2", "--to=rely", "--text=text.txt"], "did you mean 'relu'"),
+        (["gpt2", "--to=swiglu", "--text=text.txt"], "--to=swiglu is gated"),
+        (["gpt2", "--to=gelu_tanh", "--text=text.txt"], "is what the model has already"),
+        (["llama", "--to=mish", "--text=text.txt"], "no gated unit has that gate"),
+        (["gpt2", "--to=relu", "--text=text.txt", "--blocks=3"], "--blocks=3 is not a number of blocks: give 1 to 2"),
+        (["gpt2", "--to=relu", "--text=text.txt", "--blocks=0"], "--blocks=0"),
+        (["gpt2", "--to=relu", "--text=text.txt", "--config.model.d_ff=8"], "--config.model.d_ff is set"),
+        (["gpt2", "--to=relu", "--text=nothing.txt"], "nothing.txt"),
+    ],
+)
+def test_what_cannot_be_swapped_is_refused_before_any_work(place, words, told):
+    with pytest.raises(UserError, match=re.escape(told)):
+        commands.run(swap.main, *words, *FAST, "--workdir=refused")
+    assert not (place / "refused").exists()
+
+
+def test_a_run_is_probed_on_its_own_text_with_its_own_tokenizer(place):
+    name = actlab.data.prepare_text("text.txt", "data")
+    config = replace(
+        Config(),
+        **SIZES | {"model.vocab_size": None, "data.name": name, "data.dir": "data", "data.tokenizer": "bpe:270"},
+        **{"optimizer.warmup_steps": 1, "data.batch_size": 4, "train.n_steps": 4, "train.eval_every": 4},
+        **{"train.checkpoint_every": 4, "train.eval_tokens": 600, "train.probe_every": 0, "train.census_every": 0},
+    )
+    assert session.run(config, "own", place / "own", ["test"]) == 0
+    (reached,) = (row["loss"] for row in metrics(place / "own") if (row["split"], row["step"]) == ("validation", 4))
+    assert f"{reached:.4f} nats/token" in commands.run(probe.main, "own", *FAST[:2])
