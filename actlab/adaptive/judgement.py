@@ -171,11 +171,9 @@ def _state(
 
 
 def _verdict(low: float, high: float, margin: float) -> Verdict:
-    if high < 0:
-        return Verdict.SUPPORTED
-    if low > 0:
-        return Verdict.REFUTED
-    return Verdict.EQUIVALENT if -margin < low and high < margin else Verdict.UNDECIDED
+    if -margin < low and high < margin:
+        return Verdict.EQUIVALENT
+    return Verdict.SUPPORTED if high < 0 else Verdict.REFUTED if low > 0 else Verdict.UNDECIDED
 
 
 def _intervals(

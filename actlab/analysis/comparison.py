@@ -5,6 +5,7 @@
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from actlab.analysis import crossed
-from actlab.analysis.contrasts import Grid, Pair, judge_pairs
+from actlab.analysis.contrasts import Grid, Pair, judge_pairs, measure
 from actlab.analysis.effects import (
     ALPHA,
     CONFIDENCE,
@@ -23,10 +24,11 @@ from actlab.analysis.effects import (
     Verdict,
     few_seeds,
     fewest_seeds,
+    judge,
     nats,
     paired_resolution,
 )
-from actlab.analysis.protocol import Contrast
+from actlab.analysis.protocol import Contrast, lower
 from actlab.analysis.ranking import View, rank, views
 from actlab.analysis.results import Condition, Result, conditions, margin_of
 from actlab.errors import UserError, suggestion
@@ -40,12 +42,15 @@ SEEDS = 8  # advised: with fewer, swaps find less than a t test would
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """One condition in three views, `margin` in the unit of its losses."""
+    """One condition in three views, `margin` in the unit of its losses.
+
+    `baseline` is what the others are compared with: the one given, or the second activation of most questions.
+    """
 
     condition: Condition
     views: tuple[View, ...]
     margin: float
-    asked: bool
+    baseline: str
     warnings: tuple[str, ...]
 
     @property
@@ -59,11 +64,23 @@ class Comparison:
         return self.condition.results[0].unit
 
     @property
+    def answer(self) -> str:
+        """What its pairs say, in one sentence without statistics but intervals."""
+        return _answer(self)
+
+    @property
     def sentences(self) -> list[str]:
-        """A verdict in words for each question; without questions, one on the activation that comes first."""
-        if self.asked:
-            return [_answer(pair, self.condition.scale) for pair in self.main.pairs]
-        return [_lead(self.main, self.condition.scale)]
+        """A verdict in words for each pair."""
+        return [_sentence(pair, self.condition.scale) for pair in self.main.pairs]
+
+    def other_pairs(self) -> dict[Contrast, Judgement]:
+        """The pairs that nobody asked for, at own best rates, lowest loss first, with Holm over them alone."""
+        grid = self.main.grid
+        asked = {frozenset(pair.contrast.activations) for pair in self.main.pairs}
+        names = [standing.activation for standing in self.main.standings]
+        pairs = [lower(*two) for two in itertools.combinations(names, 2) if frozenset(two) not in asked]
+        judged = judge([measure(pair, grid).effect for pair in pairs], self.margin) if grid else []
+        return dict(zip(pairs, judged, strict=True))
 
     def as_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -78,6 +95,8 @@ class Comparison:
             "confidence": CONFIDENCE,
             "margin": self.margin,
             "unit": self.unit,
+            "baseline": self.baseline,
+            "answer": self.answer,
             "verdicts": self.sentences,
             "warnings": list(self.warnings),
             "views": {view.name: view.as_dict() for view in self.views},
@@ -85,39 +104,57 @@ class Comparison:
 
 
 def compare(
-    results: Sequence[Result], questions: Sequence[Contrast] = (), margin: float | None = None
+    results: Sequence[Result], questions: Sequence[Contrast] = (), margin: float | None = None, baseline: str = ""
 ) -> list[Comparison]:
-    """Compares the activations of a table, condition by condition; without questions, all pairs.
+    """Compares the activations of a table, condition by condition.
 
-    Differences smaller than `margin`, in the unit of the losses, count as none where equivalence is shown; by default
-    it is that of `results.margin_of`.
+    Without questions each activation is compared with the baseline; without a baseline that is the second activation
+    of most questions, else the table's first activation. Differences smaller than `margin`, in the unit of the losses,
+    count as none where equivalence is shown; by default it is that of `results.margin_of`.
 
     Raises:
-        UserError: as `conditions` and `margin_of`; for activations without a common learning rate.
+        UserError: as `conditions` and `margin_of`; for activations without a common learning rate; for questions
+            beside a baseline, or a baseline without runs.
     """
-    return [_compare(condition, questions, margin) for condition in conditions(results)]
+    require_one_way(questions, baseline)
+    return [_compare(condition, questions, margin, baseline) for condition in conditions(results)]
 
 
-def _compare(condition: Condition, questions: Sequence[Contrast], margin: float | None) -> Comparison:
-    names = {result.activation for result in condition.results}
+def require_one_way(questions: Sequence[Contrast], baseline: str) -> None:
+    """Refuses a baseline beside questions: each pair would have two answers, corrected over two families.
+
+    Raises:
+        UserError: for both.
+    """
+    if questions and baseline:
+        raise UserError(f"--baseline={baseline} asks about every activation: leave out --question, or the baseline.")
+
+
+def _compare(condition: Condition, questions: Sequence[Contrast], margin: float | None, baseline: str) -> Comparison:
+    names = list(dict.fromkeys(result.activation for result in condition.results))
+    if baseline and baseline not in (*names, *condition.to_come):
+        raise UserError(f"--baseline={baseline} has no runs in this condition: {suggestion(baseline, names)}")
     # A question about an activation that is not trained yet waits; one about an unknown activation is an error.
-    asked = [one for one in questions if not (set(one.activations) - names) & condition.to_come]
+    asked = [one for one in questions if not (set(one.activations) - set(names)) & condition.to_come]
+    seconds = collections.Counter(one.activations[1] for one in asked)
+    baseline = baseline or max(seconds, key=seconds.__getitem__, default=names[0])
     margin = margin_of(condition.results) if margin is None else margin
-    found = tuple(_judged(view, asked, margin) for view in views(condition))
+    found = tuple(_judged(view, asked, margin, baseline) for view in views(condition))
     found = (_with_documents(found[0], condition.results), *found[1:])
     warnings = (*condition.warnings, *_of_runs(condition.results), *_warnings(found))
-    return Comparison(condition, found, margin, bool(asked), warnings)
+    return Comparison(condition, found, margin, baseline, warnings)
 
 
-def _judged(view: View, questions: Sequence[Contrast], margin: float) -> View:
+def _judged(view: View, questions: Sequence[Contrast], margin: float, baseline: str) -> View:
     if view.grid is None:
         return view
     for name in {name for question in questions for name in question.activations}:
         if name not in view.grid.names:
             raise UserError(f"{name} has no runs in this condition: {suggestion(name, view.grid.names)}")
-    standings, ranked = rank(view.grid, margin)
-    pairs = judge_pairs(view.grid, questions or list(ranked), margin)
-    return dataclasses.replace(view, standings=tuple(standings), pairs=tuple(pairs), ranked=ranked)
+    standings = rank(view.grid)
+    against = [lower(one.activation, baseline) for one in standings if one.activation != baseline]
+    pairs = judge_pairs(view.grid, questions or (against if baseline in view.grid.names else ()), margin)
+    return dataclasses.replace(view, standings=standings, pairs=tuple(pairs))
 
 
 def _with_documents(view: View, results: Sequence[Result]) -> View:
@@ -188,7 +225,7 @@ def _listed(rates: Sequence[float]) -> str:
     return ", ".join(f"{rate:g}" for rate in rates)
 
 
-def _answer(pair: Pair, scale: str) -> str:
+def _sentence(pair: Pair, scale: str) -> str:
     one, two = pair.contrast.activations
     judgement = pair.own_best
     word = {
@@ -228,27 +265,71 @@ def in_numbers(judgement: Judgement) -> str:
         resolved = nats(paired_resolution(effect.n, alpha=ALPHA / judgement.family) * effect.sd)
         strict = " at Holm's strictest" if judgement.family > 1 else ""
         words += f"; {effect.n} seeds of this spread find {resolved} four times in five{strict}"
-    within = judgement.p_equivalence is not None and judgement.p_equivalence <= ALPHA
-    if judgement.verdict in DIFFERENT and within:
-        words += "; so small a difference lies within the margin"
+    if judgement.verdict == Verdict.EQUIVALENT and judgement.p <= ALPHA:
+        words += "; a difference is shown, and it lies within the margin"
     return f"{words}." if effect.sd else f"{words}; the difference is the same with every seed."
 
 
-def _lead(view: View, scale: str) -> str:
-    first, second = (standing.activation for standing in view.standings[:2])
-    pairs = ((pair.activations, one) for pair, one in view.ranked.items())
-    verdicts = {higher: one for (lower, higher), one in pairs if lower == first}
-    # The first may differ from the second and not from the third, which has a wider interval.
-    level = [name for name, one in verdicts.items() if one.verdict != Verdict.SUPPORTED]
-    nearest = (level or [second])[0]
-    judgement = verdicts[nearest]
-    if not level:
-        word, words = qualified(judgement), f"{first} has the lowest loss"
-    elif all(verdicts[name].verdict == Verdict.EQUIVALENT for name in level):
-        word, words = qualified(judgement), f"{first} and {', '.join(level)} are equal within the margin"
-    else:
-        word, words = Verdict.UNDECIDED, f"{first} comes first but cannot be told from {', '.join(level)}"
-    return f"{word}: {words}, at this scale ({scale}); to {nearest}: {in_numbers(judgement)}"
+_LISTED = 4  # activations that an answer names of each kind
+
+
+def _answer(comparison: Comparison) -> str:
+    pairs = [pair for pair in comparison.main.pairs if pair.own_best.effect.mean is not None]
+    pairs.sort(key=lambda pair: pair.own_best.effect.mean or 0.0)
+    if not pairs:
+        return f"Open: {comparison.main.reason or 'no two activations share a seed and a learning rate'}."
+    if len(pairs) == 1:
+        return _answer_of_one(pairs[0], comparison)
+    against = f" than {comparison.baseline}"
+    common = all(pair.contrast.activations[1] == comparison.baseline for pair in pairs)
+    found = {
+        f"Lower loss{against if common else ''}": Verdict.SUPPORTED,
+        f"higher{against if common else ''}": Verdict.REFUTED,
+        f"equal{f' to {comparison.baseline}' if common else ''} within {comparison.margin:.2g}": Verdict.EQUIVALENT,
+        "open": Verdict.UNDECIDED,
+    }
+    parts = []
+    for words, verdict in found.items():
+        of = [pair for pair in pairs if pair.own_best.verdict == verdict]
+        named = [_named(pair, common) for pair in of[:_LISTED]]
+        more = [f"{len(of) - _LISTED} more"] if len(of) > _LISTED else []
+        if verdict == Verdict.UNDECIDED and len(of) > _LISTED:
+            named, more = [f"{len(of)} of {len(pairs)} differences"], []
+        if of:
+            parts.append(f"{words}: {', '.join([*named, *more])}")
+    text = "; ".join(parts)
+    n_seeds, family = min(pair.own_best.effect.n for pair in pairs), pairs[0].own_best.family
+    few = f" {few_seeds(n_seeds, family, needed)}." if n_seeds < (needed := fewest_seeds(family)) else ""
+    return f"{text[:1].upper()}{text[1:]} ({comparison.unit}, {_seeds(pairs)}).{few}"
+
+
+def _named(pair: Pair, common: bool) -> str:
+    judgement, (one, two) = pair.own_best, pair.contrast.activations
+    name = one if common else f"{one} than {two}"
+    if judgement.verdict not in DIFFERENT or judgement.effect.mean is None:
+        return name
+    return f"{name} by {nats(abs(judgement.effect.mean))}"
+
+
+def _answer_of_one(pair: Pair, comparison: Comparison) -> str:
+    effect, verdict, (one, two) = pair.own_best.effect, pair.own_best.verdict, pair.contrast.activations
+    assert effect.mean is not None
+    ends = sorted(map(abs, effect.interval)) if effect.interval and verdict in DIFFERENT else effect.interval
+    known = f"95% interval {nats(ends[0])} to {nats(ends[1])}, " if ends else ""
+    about = f" ({known}{_seeds([pair])})"
+    if verdict in DIFFERENT:
+        word = "lower" if verdict == Verdict.SUPPORTED else "higher"
+        return f"The loss of {one} is {word} than that of {two} by {nats(abs(effect.mean))} {comparison.unit}{about}."
+    difference = f"difference {nats(effect.mean, '+')} {comparison.unit}{about}"
+    if verdict == Verdict.EQUIVALENT:
+        return f"The losses of {one} and {two} are equal within {comparison.margin:.2g}: {difference}."
+    return f"Open: whether the loss of {one} is lower than that of {two}; {difference}."
+
+
+def _seeds(pairs: Sequence[Pair]) -> str:
+    counts = sorted({pair.own_best.effect.n for pair in pairs})
+    ends = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"{ends} seed{'' if counts == [1] else 's'}"
 
 
 STYLE = {
@@ -274,12 +355,13 @@ def show(comparison: Comparison) -> RenderableType:
     ]
     parts.append(Text(f"equal       within {comparison.margin:.2g} {unit}"))
     parts += [Text(f"warning     {warning}") for warning in comparison.warnings]
-    parts += [Text(f"verdict     {sentence}", style="bold") for sentence in comparison.sentences]
+    parts += [Text(f"verdict     {sentence}") for sentence in comparison.sentences]
+    parts.append(Text(f"answer      {comparison.answer}", style="bold"))
     return Group(*parts)
 
 
 def _ranking(view: View) -> Table:
-    columns = ("activation", "group", "loss", "95% interval", "best rate", "LR sensitivity", "95% interval")
+    columns = ("activation", "loss", "95% interval", "best rate", "LR sensitivity", "95% interval")
     grid = _grid(*columns, "seeds", "runs", "failed")
     for one in view.standings:
         rate = "-" if one.best_rate is None else f"{one.best_rate:g}"
@@ -287,7 +369,7 @@ def _ranking(view: View) -> Table:
         failed = ", ".join(f"{count} {how}" for how, count in one.failed.items()) or "0"
         counts = (str(one.seeds), str(one.runs), failed)
         loss = (_number(one.loss), _interval(one.interval))
-        grid.add_row(one.activation, ",".join(one.groups), *loss, rate, *sensitivity, *counts)
+        grid.add_row(one.activation, *loss, rate, *sensitivity, *counts)
     return grid
 
 

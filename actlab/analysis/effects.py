@@ -36,6 +36,11 @@ class Interval(NamedTuple):
     high: float
 
 
+def from_zero(interval: Interval) -> Interval:
+    """The interval of a quantity that is never negative, such as a loss."""
+    return Interval(max(0.0, interval.low), max(0.0, interval.high))
+
+
 def average(values: Values) -> float:
     """Mean of the values; where all are equal exactly that value, which the mean of floats may miss by a rounding."""
     return float(values.mean() if np.ptp(values) else values[0])
@@ -349,7 +354,7 @@ class Verdict(enum.StrEnum):
 
     SUPPORTED = "supported"  # lower: the adjusted p is at most ALPHA
     REFUTED = "refuted"  # higher, by the same test
-    EQUIVALENT = "equivalent"  # neither, and the difference lies within the margin by TOST
+    EQUIVALENT = "equivalent"  # the difference lies within the margin by TOST, whether or not it is 0
     UNDECIDED = "undecided"
 
 
@@ -393,7 +398,7 @@ class Judgement:
 
 
 def judge(effects: Sequence[Effect], margin: float = MARGIN) -> list[Judgement]:
-    """The verdict on each effect of a family. A difference that is found goes before equivalence, however small it is.
+    """The verdict on each effect of a family. A difference that lies within the margin is equivalence, even if found.
 
     Effects that allow no test are undecided, and not part of the family. `margin`, in the unit of the differences, is
     the largest that counts as none.
@@ -410,10 +415,10 @@ def judge(effects: Sequence[Effect], margin: float = MARGIN) -> list[Judgement]:
     for effect, p, p_equivalence in zip(effects, differ, equal, strict=True):
         verdict, reason = Verdict.UNDECIDED, effect.undecidable
         if p is not None and p_equivalence is not None and effect.mean is not None:
-            if p <= ALPHA:
-                verdict = Verdict.SUPPORTED if effect.mean < 0 else Verdict.REFUTED
-            elif p_equivalence <= ALPHA:
+            if p_equivalence <= ALPHA:
                 verdict = Verdict.EQUIVALENT
+            elif p <= ALPHA:
+                verdict = Verdict.SUPPORTED if effect.mean < 0 else Verdict.REFUTED
             elif effect.swaps and effect.n < (needed := fewest_seeds(family)):
                 reason = few_seeds(effect.n, family, needed)
             else:

@@ -1,4 +1,4 @@
-"""Rankings: activations within equal budgets, each at its own best learning rate, and which cannot be told apart.
+"""Rankings: activations within equal budgets, each at its own best learning rate.
 
 A view gives every activation the same budget: equal parameters and steps, equal FLOPs, or equal wall-clock time. The
 budget is the least that any of them used, and each run's validation loss is read at the step that the budget pays for,
@@ -8,18 +8,15 @@ schedule of that length would reach: a view errs against the more expensive acti
 
 import collections
 import dataclasses
-import itertools
 import statistics
-import string
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from actlab.analysis import best_rates
-from actlab.analysis.contrasts import Grid, Pair, Score, measure, score
-from actlab.analysis.effects import DIFFERENT, Effect, Interval, Judgement, judge
-from actlab.analysis.protocol import Contrast, lower
+from actlab.analysis.contrasts import Grid, Pair, Score, score
+from actlab.analysis.effects import Effect, Interval, from_zero
 from actlab.analysis.results import Condition, Result
 from actlab.errors import UserError
 
@@ -29,8 +26,8 @@ class Standing:
     """An activation's place. Loss and sensitivity are means over `seeds` complete seeds, with t intervals.
 
     `loss` is that at `best_rate`, the rate of the lowest mean; `unresolved` says why that rate is not resolved. The
-    interval of the loss spans that of the other way to choose (`best_rates.left_out`). Activations that share a group
-    cannot be told apart. None where there are too few seeds or rates.
+    interval of the loss spans that of the other way to choose (`best_rates.left_out`). No interval goes below 0. None
+    where there are too few seeds or rates.
     """
 
     activation: str
@@ -43,14 +40,13 @@ class Standing:
     seeds: int
     runs: int
     failed: Mapping[str, int]  # how many runs diverged, collapsed, or learned nothing
-    groups: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class View:
     """A budget and the grid of losses within it; `grid` is None where it cannot be computed, and `reason` says why.
 
-    comparison.py adds the standings, lowest loss first, the pairs asked for, and the judgements on all pairs.
+    comparison.py adds the standings, lowest loss first, and the pairs asked for.
     """
 
     name: str
@@ -61,7 +57,6 @@ class View:
     reason: str = ""
     standings: tuple[Standing, ...] = ()
     pairs: tuple[Pair, ...] = ()
-    ranked: Mapping[Contrast, Judgement] = dataclasses.field(default_factory=dict)
 
     @property
     def sensitivity_rates(self) -> tuple[float, ...]:
@@ -159,10 +154,8 @@ def _score(result: Result, steps: Mapping[str, float]) -> Score:
     return score(dataclasses.replace(result, final_loss=loss, test_loss=None))
 
 
-def rank(grid: Grid, margin: float) -> tuple[list[Standing], dict[Contrast, Judgement]]:
-    """Standings, lowest loss first, and the judgements on all pairs at own best rates, Holm over the pairs.
-
-    The rates are those that all activations share, so that each chooses among as many.
+def rank(grid: Grid) -> tuple[Standing, ...]:
+    """Standings, lowest loss first. The rates are those that all activations share, so that each has as many to choose.
 
     Raises:
         UserError: for activations that share no learning rate.
@@ -170,37 +163,8 @@ def rank(grid: Grid, margin: float) -> tuple[list[Standing], dict[Contrast, Judg
     rates = grid.rates(*grid.names)
     if not rates:
         raise UserError(f"{', '.join(grid.names)} share no learning rate: train them at the same ones.")
-    standings = sorted(
-        (_standing(grid, name, rates) for name in grid.names),
-        key=lambda one: (one.loss is None, one.loss or 0.0, one.activation),
-    )
-    order = [standing.activation for standing in standings]
-    pairs = [lower(*names) for names in itertools.combinations(order, 2)]
-    judged = dict(zip(pairs, judge([measure(pair, grid).effect for pair in pairs], margin), strict=True))
-    groups = letters(order, [pair.activations for pair, one in judged.items() if one.verdict in DIFFERENT])
-    return [dataclasses.replace(one, groups=groups[one.activation]) for one in standings], judged
-
-
-def letters(order: Sequence[str], different: Iterable[Collection[str]]) -> dict[str, tuple[str, ...]]:
-    """Groups a, b, ... such that two names share one if and only if they are not in `different`.
-
-    Insert and absorb; Piepho 2004, doi:10.1198/1061860043515.
-    """
-    groups = [frozenset(order)]
-    for pair in different:
-        one, other = pair
-        split = [part for group in groups if {one, other} <= group for part in (group - {one}, group - {other})]
-        kept = [group for group in groups if not {one, other} <= group]
-        unique = list(dict.fromkeys([*kept, *split]))
-        # A group within another says nothing.
-        groups = [group for group in unique if not any(group < other for other in unique)]
-    groups.sort(key=lambda group: [order.index(name) for name in sorted(group, key=order.index)])
-    return {name: tuple(_label(index) for index, group in enumerate(groups) if name in group) for name in order}
-
-
-def _label(index: int) -> str:
-    more, letter = divmod(index, 26)
-    return (_label(more - 1) if more else "") + string.ascii_lowercase[letter]
+    standings = (_standing(grid, name, rates) for name in grid.names)
+    return tuple(sorted(standings, key=lambda one: (one.loss is None, one.loss or 0.0, one.activation)))
 
 
 def _standing(grid: Grid, name: str, rates: Sequence[float]) -> Standing:
@@ -209,11 +173,19 @@ def _standing(grid: Grid, name: str, rates: Sequence[float]) -> Standing:
     sensitivity = Effect(tuple(grid.sensitivities(name, usable, seeds).values()) if len(usable) > 1 else ())
     scores = [score for cell in grid.cells[name].values() for score in cell.values()]
     failed = collections.Counter(score.failed for score in scores if score.failed)
-    spread = (sensitivity.mean, sensitivity.interval, len(seeds), len(scores), dict(failed))
+    spread = (
+        sensitivity.mean,
+        sensitivity.interval and from_zero(sensitivity.interval),
+        len(seeds),
+        len(scores),
+        dict(failed),
+    )
     if not seeds:
         return Standing(name, None, "", None, None, *spread)
     curves = grid.curves(name, rates, seeds)
     chosen, also = (tuple(losses.tolist()) for losses in (best_rates.at_best(curves), best_rates.left_out(curves)))
     loss = Effect(chosen, also=also)
     best = rates[best_rates.best(curves)]
-    return Standing(name, best, best_rates.unresolved(curves), loss.mean, loss.interval, *spread)
+    return Standing(
+        name, best, best_rates.unresolved(curves), loss.mean, loss.interval and from_zero(loss.interval), *spread
+    )

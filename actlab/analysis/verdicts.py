@@ -238,12 +238,15 @@ def _rule(
 def _of_difference(contrast: Contrast, judgement: Judgement, trend: Trend | None) -> tuple[Verdict, float | None, str]:
     """Verdict, p and reason of a statement that an arm is below or above."""
     verdict, p, reason = judgement.verdict, judgement.p, judgement.reason
+    of_loss = contrast.of in (LOSS, SENSITIVITY)
+    if verdict == Verdict.EQUIVALENT and not of_loss and p is not None and p <= ALPHA and judgement.effect.mean:
+        verdict = Verdict.SUPPORTED if judgement.effect.mean < 0 else Verdict.REFUTED  # the margin is one of losses
     if verdict in DIFFERENT and contrast.trend and not _agrees(trend, contrast, verdict):
         return Verdict.UNDECIDED, p, "the test over the ordered arms does not agree"
     if verdict == Verdict.SUPPORTED and contrast.control:
         return Verdict.UNDECIDED, p, "a control is passed, which refutes nothing and proves nothing"
     if verdict == Verdict.EQUIVALENT:
-        if contrast.of not in (LOSS, SENSITIVITY):
+        if not of_loss:
             return Verdict.UNDECIDED, p, "no difference is shown, and only of losses is it said what is equal"
         p = judgement.p_equivalence
     return verdict, p, reason

@@ -26,9 +26,10 @@ def main(argv: Sequence[str]) -> None:
     flags.DEFINE_multi_string(
         "question",
         [],
-        "Is the first's loss lower? 'gelu<relu'; may be repeated. By default all pairs are compared.",
+        "Is the first's loss lower? 'gelu<relu'; may be repeated. By default each is compared with the baseline.",
         flag_values=given,
     )
+    flags.DEFINE_string("baseline", "", "Activation to compare with; the table's first by default.", flag_values=given)
     flags.DEFINE_integer("samples", 4, "Activations whose best run writes a sample.", lower_bound=0, flag_values=given)
     words = command.parse(__doc__, argv, given, n_words=None)
     if not words:
@@ -42,8 +43,8 @@ def main(argv: Sequence[str]) -> None:
 
     command.register_activations(given.activations)
     study = read([pathlib.Path(word) for word in words])
-    sections = report.sections(study, given.question, given.samples)
-    command.write(out, report.page(study, sections))
+    built = report.build(study, given.question, given.samples, given.baseline)
+    command.write(out, built.html())
     print(out)
-    for path in report.draw(study, sections, folder) if folder else ():
+    for path in report.draw(built, folder) if folder else ():
         print(path)

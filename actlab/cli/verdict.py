@@ -29,9 +29,10 @@ def main(argv: Sequence[str]) -> None:
     flags.DEFINE_multi_string(
         "question",
         [],
-        "Is the first's loss lower? 'gelu<relu'; may be repeated. By default all pairs are compared.",
+        "Is the first's loss lower? 'gelu<relu'; may be repeated. By default each is compared with the baseline.",
         flag_values=given,
     )
+    flags.DEFINE_string("baseline", "", "Activation to compare with; the table's first by default.", flag_values=given)
     flags.DEFINE_float(
         "margin",
         None,
@@ -71,9 +72,9 @@ def main(argv: Sequence[str]) -> None:
         results = results_lib.read(paths)
         names = {result.activation for result in results}
         study = study.of(names) if study else None
-        asked = given.question or (study.questions if study else ())
+        asked = given.question or (study.questions if study and not given.baseline else ())
         questions = [protocol.parse_question(text, names) for text in asked]
-        compared = comparison.compare(results, questions, given.margin)
+        compared = comparison.compare(results, questions, given.margin, given.baseline)
         decisions = verdicts.decide(study.claims, results, given.margin) if study else None
         agreements = verdicts.agreements(study.orders, compared) if study else []
         if study:

@@ -1,11 +1,11 @@
-"""What all figures share: styles of activations, the channels made of them, controls that choose runs, panels, cells.
+"""What all figures share: styles of activations, channels made of them, the controls of the bar, panels, cells.
 
 The theme of every figure (fonts, axes, legends) is THEME in page/render.py; a chart here says only what is its own.
 """
 
 import statistics
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -19,52 +19,55 @@ from actlab.report.study import Study
 
 DATA = alt.NamedData("points")
 STEPS = alt.X("step:Q", title="step", axis=alt.Axis(format=",d", tickCount=5, tickMinStep=1, labelOverlap=True))
-FEW = "length(activations) <= 8"  # intervals and single runs are drawn while at most 8 activations are shown
-_PANELS = 60  # a figure with more panels or bars opens at one learning rate
+CHOSEN = "indexof(activations, datum.activation) >= 0"
+FEW = "length(activations) <= 8"  # intervals and single runs are drawn while at most 8 activations are chosen
+_COLOURED = 8  # a study of more activations opens with a few in colour, the others in grey
+_PANELS = 30  # a study with more activations in colour times rates opens at one learning rate
 
-# Okabe and Ito 2008, Color Universal Design, without their yellow (illegible on white) and with a grey.
-BLACK, GREY, ORANGE, SKY = "var(--ink)", "#7f7f7f", "#e69f00", "#56b4e9"
-GREEN, BLUE, VERMILLION, PURPLE = "#009e73", "#0072b2", "#d55e00", "#cc79a7"
+# Variables of the page, so that each colour is legible on light and dark paper; page/render.py has those of print.
+BLACK, GREY, ORANGE, SKY = "var(--ink)", "var(--grey)", "var(--orange)", "var(--sky)"
+GREEN, BLUE, VERMILLION, PURPLE = "var(--green)", "var(--blue)", "var(--vermillion)", "var(--purple)"
 PALETTE = (BLACK, GREY, ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE)
 
 SOLID, DASHED, DOTTED, DASH_DOT = (), (4.0, 1.5), (1.0, 1.3), (5.0, 1.5, 1.0, 1.5)
 LONG, DASH_DOT_DOT = (8.0, 2.0), (5.0, 1.5, 1.0, 1.5, 1.0, 1.5)
 DASHES = (SOLID, DASHED, DOTTED, DASH_DOT, LONG, DASH_DOT_DOT)
 
-# Colours differ within a family and among the most frequently compared. A gated activation has the colour of its gate,
+# Colours differ within a family and among the most frequently compared, and so do dashes: where two lines meet, both
+# are seen. A gated activation has the colour of its gate,
 # except drelu, which shares reglu's gate.
 STYLES = {
     "identity": Swatch(GREY, SOLID),
-    "relu": Swatch(VERMILLION, SOLID),
+    "relu": Swatch(VERMILLION, LONG),
     "leaky_relu": Swatch(ORANGE, DASHED),
     "prelu": Swatch(SKY, DASH_DOT),
-    "relu6": Swatch(GREEN, LONG),
+    "relu6": Swatch(GREEN, DOTTED),
     "relu2": Swatch(BLACK, SOLID),
-    "leaky_relu2": Swatch(PURPLE, DASHED),
-    "hard_tanh": Swatch(VERMILLION, DASH_DOT),
+    "leaky_relu2": Swatch(SKY, DASHED),
+    "hard_tanh": Swatch(VERMILLION, DOTTED),
     "hard_sigmoid": Swatch(SKY, DOTTED),
     "hard_swish": Swatch(GREY, LONG),
-    "tanh": Swatch(PURPLE, SOLID),
+    "tanh": Swatch(PURPLE, DASHED),
     "penalized_tanh": Swatch(ORANGE, DASH_DOT),
     "sigmoid": Swatch(BLACK, DASH_DOT),
-    "softplus": Swatch(GREEN, DASH_DOT),
+    "softplus": Swatch(GREEN, LONG),
     "softsign": Swatch(GREY, DASH_DOT),
-    "elu": Swatch(ORANGE, SOLID),
+    "elu": Swatch(ORANGE, DOTTED),
     "celu": Swatch(BLUE, LONG),
     "selu": Swatch(PURPLE, DASH_DOT),
     "xielu": Swatch(BLACK, LONG),
     "gelu": Swatch(BLUE, SOLID),
     "gelu_scale": Swatch(BLUE, DASH_DOT),
     "gelu_tanh": Swatch(PURPLE, LONG),
-    "gelu_tanh_jax": Swatch(ORANGE, DOTTED),
-    "quick_gelu": Swatch(VERMILLION, LONG),
+    "gelu_tanh_jax": Swatch(GREY, DOTTED),
+    "quick_gelu": Swatch(VERMILLION, DASH_DOT),
     "gelu2": Swatch(BLACK, DOTTED),
     "gelu_centred": Swatch(VERMILLION, DASH_DOT_DOT),
     "stochastic_gelu": Swatch(GREEN, DASH_DOT_DOT),
-    "silu": Swatch(GREEN, SOLID),
+    "silu": Swatch(GREEN, DASH_DOT),
     "swish": Swatch(BLACK, DASH_DOT_DOT),
-    "mish": Swatch(SKY, SOLID),
-    "polynorm": Swatch(GREY, DOTTED),
+    "mish": Swatch(SKY, LONG),
+    "polynorm": Swatch(PURPLE, DOTTED),
     "glu": Swatch(BLACK, DASHED),
     "bilinear": Swatch(GREY, DASHED),
     "reglu": Swatch(VERMILLION, DASHED),
@@ -123,35 +126,56 @@ def spec(chart: Any, params: Mapping[str, Any]) -> dict[str, Any]:
     return {**content, "params": [{"name": name, "value": value} for name, value in params.items()]}
 
 
-class Filters:
-    """The controls that choose among runs: condition, activations, learning rates, seeds.
+class Shown:
+    """What the bar chooses: condition, activations, learning rates, seeds.
 
-    `expression` is the Vega filter that they act on, `params` are its variables with their first values.
+    Of more than eight activations those of `first` open in colour and the others in grey. `params` are the variables of
+    the figures with their first values.
     """
 
-    def __init__(self, study: Study, *more: Choice, rates: bool = False, seeds: bool = False):
-        self.params: dict[str, Any] = {"condition": study.conditions[0], "activations": list(study.activations)}
+    def __init__(self, study: Study, first: Sequence[str] = ()):
+        names = study.activations
+        self.many = len(names) > _COLOURED
+        chosen = tuple(name for name in names if name in first) if self.many and first else names
+        rates, seeds = tuple(map(rate, study.rates)), tuple(map(str, study.seeds))
+        self.params: dict[str, Any] = {
+            "condition": study.conditions[0],
+            "activations": list(chosen),
+            "others": "grey" if self.many else "hidden",
+            "rates": list(_first_rates(study) or rates),
+            "seeds": list(seeds),
+        }
         items: list[Choice | Toggles] = []
-        self.expression = "datum.condition === condition && indexof(activations, datum.activation) >= 0"
         if len(study.conditions) > 1:
             items.append(Choice("condition", "at", study.conditions, study.conditions[0]))
-        items += more
-        self.params |= {one.param: one.chosen for one in more}
-        if len(study.activations) > 1:
-            swatches = {name: style(name) for name in study.activations}
-            items.append(Toggles("activations", "activations", study.activations, swatches=swatches))
-        if rates:
-            items += self._list("rates", "learning rates", tuple(map(rate, study.rates)), _first_rates(study))
-        if seeds:
-            items += self._list("seeds", "seeds", tuple(map(str, study.seeds)))
-        self.controls = (Controls(tuple(items)),) if items else ()
+        if len(names) > 1:
+            swatches = {name: style(name) for name in names}
+            items.append(Toggles("activations", "in colour" if self.many else "activations", names, chosen, swatches))
+        if self.many:
+            items.append(Choice("others", "others", ("grey", "hidden"), "grey"))
+        if len(rates) > 1:
+            items.append(Toggles("rates", "learning rates", rates, tuple(self.params["rates"])))
+        if len(seeds) > 1:
+            items.append(Toggles("seeds", "seeds", seeds))
+        self.bar = Controls(tuple(items))
 
-    def _list(
-        self, name: str, label: str, values: tuple[str, ...], chosen: tuple[str, ...] | None = None
-    ) -> list[Toggles]:
-        self.params[name] = list(chosen or values)
-        self.expression += f" && indexof({name}, datum.{name.removesuffix('s')}) >= 0"
-        return [Toggles(name, label, values, chosen)] if len(values) > 1 else []
+    def filter(self, *more: str) -> str:
+        """The Vega expression of the data to draw, with further conditions."""
+        return " && ".join(["datum.condition === condition", f"({CHOSEN} || others === 'grey')", *more])
+
+    def with_grey(self, chart: alt.Chart, *coloured: alt.Chart, detail: str = "activation:N", **mark: Any) -> list[Any]:
+        """Layers: the lines of a chart that are not in colour, grey and behind; then those in colour."""
+        grey = chart.transform_filter(f"!({CHOSEN})").mark_line(strokeWidth=1, opacity=0.45, clip=True, **mark)
+        grey = grey.encode(color=alt.value(GREY), detail=detail)
+        return [*([grey] if self.many else []), *(layer.transform_filter(CHOSEN) for layer in coloured)]
+
+
+RATES = "indexof(rates, datum.rate) >= 0"
+
+
+def in_order(rows: Iterable[Sequence[Value]], column: int = 1) -> list[Sequence[Value]]:
+    """Rows of a figure, those of dashed lines last: where two lines meet, the solid one shows between the dashes."""
+    return sorted(rows, key=lambda row: bool(style(str(row[column])).dashes))
 
 
 def _first_rates(study: Study) -> tuple[str, ...] | None:
@@ -161,7 +185,7 @@ def _first_rates(study: Study) -> tuple[str, ...] | None:
         for value in study.rates
     }
     known = {value: statistics.median(found) for value, found in losses.items() if found}
-    if len(study.activations) * len(study.rates) <= _PANELS or not known:
+    if min(len(study.activations), _COLOURED) * len(study.rates) <= _PANELS or not known:
         return None
     return (rate(min(known, key=lambda value: known[value])),)
 
@@ -195,11 +219,11 @@ def rate(value: float) -> str:
     return f"{value:g}"
 
 
-def number(value: int | float | None, form: str = "", link: str = "", words: str = "") -> Cell:
+def number(value: int | float | None, form: str = "") -> Cell:
     """A cell of a number; with no format, or a sign alone, the number is in nats."""
     if value is None:
         return Cell("-")
-    return Cell(nats(value, form) if form in ("", "+") else format(value, form), float(value), link, words)
+    return Cell(nats(value, form) if form in ("", "+") else format(value, form), float(value))
 
 
 def span(interval: Sequence[float] | None, sign: str = "") -> str:
@@ -207,6 +231,6 @@ def span(interval: Sequence[float] | None, sign: str = "") -> str:
     return "-" if interval is None else f"{nats(interval[0], sign)} to {nats(interval[1], sign)}"
 
 
-def words(*values: str) -> str:
-    """The search words that make the run table show the runs with all of these values."""
-    return " ".join(f"={value.replace(' ', '')}" for value in values if value)
+def runs_with(*values: str) -> str:
+    """The link to the run table that shows the runs with all of these values."""
+    return " ".join(["runs-table", *(f"={value.replace(' ', '')}" for value in values if value)])

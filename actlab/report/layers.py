@@ -1,7 +1,9 @@
 """What probes and censuses measured: layers over training, survival of units, gradients, activations, curvature."""
 
 import collections
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -10,21 +12,21 @@ from jaxtyping import Float
 from actlab.analysis.survival import kaplan_meier, permanently_dead
 from actlab.config import Config
 from actlab.report import charts
-from actlab.report.page import Block, Cell, Choice, Figure, Rows, Section, Table, Text, Value
+from actlab.report.page import Block, Cell, Choice, Controls, Figure, Rows, Section, Table, Text, Value
 from actlab.report.study import Run, Study
 from actlab.sweeps.existing import Measured
 from actlab.workdir.traces import Censuses, tail
 
 # Label on the page -> name in a probe row, without the layer.
 METRICS = {
-    "D1 zero outputs": "zero_fraction",
-    "D2 negative pre-activations": "negative_fraction",
-    "D3 outputs below 0.01 rms": "tau_sparsity_0.01",
-    "D3 outputs below 0.1 rms": "tau_sparsity_0.1",
-    "D4 dead units": "dead_fraction",
-    "D5 gradient-dead units": "gradient_dead_fraction",
-    "D6 permanently dead units": "permanently_dead",
-    "D7 removable units (CETT)": "cett_sparsity",
+    "zero outputs (D1)": "zero_fraction",
+    "negative pre-activations (D2)": "negative_fraction",
+    "outputs below 0.01 rms (D3)": "tau_sparsity_0.01",
+    "outputs below 0.1 rms (D3)": "tau_sparsity_0.1",
+    "dead units (D4)": "dead_fraction",
+    "gradient-dead units (D5)": "gradient_dead_fraction",
+    "permanently dead units (D6)": "permanently_dead",
+    "removable units (D7, CETT)": "cett_sparsity",
     "mean pre-activation": "pre_mean",
     "rms pre-activation": "pre_rms",
     "mean output": "post_mean",
@@ -32,6 +34,7 @@ METRICS = {
     "gradient norm, feed-forward": "feed_forward/grad_norm",
     "gradient norm, attention": "attention/grad_norm",
 }
+_SHARES = tuple(label for label in METRICS if label.endswith(")"))  # from 0 to 1
 SURVIVAL = ("condition", "activation", "rate", "panel", "layer", "step", "share", "low", "high")
 ALL = "all"  # the layer that stands for all layers together
 _QUANTILES = {"p1": 0.01, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p99": 0.99}
@@ -41,7 +44,7 @@ ACTIVATIONS = ("condition", "activation", "rate", "panel", "side", "layer", *_MO
 CURVATURE = ("condition", "activation", "rate", "panel", "matrix", "step", "value", "low", "high")
 _SIDES = {"pre-activations": "pre", "outputs": "post"}
 _MATRICES = {"Hessian": "hessian_top", "Gauss-Newton": "gauss_newton_top"}
-_EXPORTED = ("D2 negative pre-activations", "D4 dead units", "gradient norm, feed-forward")
+_EXPORTED = ("negative pre-activations (D2)", "dead units (D4)", "gradient norm, feed-forward")
 _VALUES = 90_000  # numbers in the heat maps of a page
 _MOST_ROWS = 12_000  # rows of survival on a page; if there are more, layers are not shown separately
 _FEW = 3  # up to this many layers, the cells of a heat map are taller
@@ -50,26 +53,28 @@ Cube = dict[int, dict[int, dict[str, float]]]  # step -> layer -> label -> value
 Row = list[Value]
 
 
-def section(study: Study) -> Section:
-    """Heat maps of layer and step, a panel for each activation and learning rate, and survival of units."""
+def section(study: Study, shown: charts.Shown, best: Collection[CellKey]) -> list[Section]:
+    """Heat maps of layer and step at each activation's best rate, and survival of units; nothing without probes."""
     cells = measured(study)
     if not cells:
-        words = "Not measured: config.train.probe_every was 0, or metrics.jsonl is missing."
-        return Section("layers", "Layers over training", (Text(words),))
+        return []
+    resolved = {cell[:2] for cell in best}
+    cells = {cell: cube for cell, cube in cells.items() if cell in best or cell[:2] not in resolved}
     measures = {
         label for cube in cells.values() for by_layer in cube.values() for of in by_layer.values() for label in of
     }
     present = [label for label in METRICS if label in measures]
-    metric = Choice("metric", "measure", tuple(present), present[min(1, len(present) - 1)])
-    died = survival_rows(study)
-    filters = charts.Filters(study, metric, *_layer_choice(died), rates=True)
-    blocks: list[Block] = [*filters.controls, _heat_maps(study, filters, cells, present)]
+    first = present[min(1, len(present) - 1)]
+    blocks: list[Block] = [
+        Controls((Choice("metric", "measure", tuple(present), first),)),
+        _heat_maps(study, shown, cells, present, first),
+    ]
     words = (
         "Means over seeds, on a batch of the validation set; D4 and D6 over the whole set. D6 is D4 at this census and "
         "at all later ones. At initialisation half of all pre-activations are negative for every activation."
     )
     blocks.append(Text(words, "note"))
-    return Section("layers", "Layers over training", (*blocks, _survival(study, filters, died)))
+    return [Section("layers", "Layers over training", (*blocks, *_survival(study, shown)))]
 
 
 def measured(study: Study) -> dict[CellKey, Cube]:
@@ -101,26 +106,33 @@ def _values(run: Run) -> Iterator[tuple[int, int, str, float]]:
         gone_PLF = permanently_dead(run.censuses.dead_PLF)
         for step, gone_L in zip(run.censuses.steps_P.tolist(), gone_PLF.mean(axis=2), strict=True):
             for layer, share in enumerate(gone_L.tolist()):
-                yield step, layer, "D6 permanently dead units", share
+                yield step, layer, "permanently dead units (D6)", share
 
 
-def _heat_maps(study: Study, filters: charts.Filters, cells: Mapping[CellKey, Cube], present: Sequence[str]) -> Figure:
+def _heat_maps(
+    study: Study, shown: charts.Shown, cells: Mapping[CellKey, Cube], present: Sequence[str], first: str
+) -> Figure:
     # A row has all measures, of which the figure takes the chosen one: a row for each would repeat the place.
     n_tiles = sum(len(layers) for cube in cells.values() for layers in cube.values())
     stride = -(-n_tiles * len(present) // _VALUES)
+    order = {name: place for place, name in enumerate(study.activations)}
+    ordered = sorted(cells, key=lambda cell: (order[cell[1]], cell[2]))
     rows = [
         [*_place(cell), step, layer, *(values.get(label) for label in present)]
-        for cell, cube in cells.items()
-        for step in _thinned(sorted(cube), stride)
-        for layer, values in cube[step].items()
+        for cell in ordered
+        for step in _thinned(sorted(cells[cell]), stride)
+        for layer, values in cells[cell][step].items()
     ]
     n_layers = 1 + max(layer for cube in cells.values() for layers in cube.values() for layer in layers)
     columns = ("condition", "activation", "rate", "panel", "step", "layer", *present)
     ticks = alt.Axis(labelOverlap=True, labelSeparation=6, labelAngle=0, ticks=False)
+    # One scale for all panels and conditions, or a shade would not mean the same everywhere.
+    ends = json.dumps({label: _ends(label, [row[6 + place] for row in rows]) for place, label in enumerate(present)})
+    low, high = (alt.ExprRef(f"({ends})[metric][{end}]") for end in (0, 1))
     shades = alt.Color(
         "value:Q",
         title=None,
-        scale=alt.Scale(scheme="viridis"),
+        scale=alt.Scale(scheme="viridis", domainMin=low, domainMax=high, nice=False),
         legend=alt.Legend(format="~g", gradientLength=180),
     )
     tiles = (
@@ -134,23 +146,32 @@ def _heat_maps(study: Study, filters: charts.Filters, cells: Mapping[CellKey, Cu
         )
         .properties(width=200, height=alt.Step(28 if n_layers <= _FEW else 14))
     )
-    facet = alt.Facet("panel:N", title=None, sort=list(dict.fromkeys(_place(cell)[3] for cell in cells)))
+    facet = alt.Facet("panel:N", title=None, sort=list(dict.fromkeys(_place(cell)[3] for cell in ordered)))
     chart = tiles.facet(facet, data=charts.DATA).resolve_axis(x="independent")
     chart = chart.transform_calculate(value="datum[metric]")
-    chart = chart.transform_filter(f"{filters.expression} && isValid(datum.value)")
-    label = present[min(1, len(present) - 1)]
-    said = "; ".join(
-        f"{_place(cell)[3]} {np.mean([values.get(label, np.nan) for values in cube[max(cube)].values()]):.3g}"
-        for cell, cube in list(cells.items())[:12]
-    )
+    # Panels are drawn of the activations in colour alone: dozens of heat maps in grey would tell nothing.
+    chart = chart.transform_filter(f"datum.condition === condition && {charts.CHOSEN} && isValid(datum.value)")
+    last = {cell: cells[cell][max(cells[cell])].values() for cell in ordered[:12]}
+    ends_at = {cell: np.mean([values.get(first, np.nan) for values in found]) for cell, found in last.items()}
+    said = "; ".join(f"{_place(cell)[3]} {value:.3g}" for cell, value in ends_at.items())
     return Figure(
         "layers-figure",
-        charts.spec(chart, filters.params),
+        charts.spec(chart, shown.params | {"metric": first}),
         {"points": Rows(columns, rows)},
-        f"Heat maps of layer against step. {label}, mean over layers at the end: {said}.",
-        "Colour: the measure chosen above, on one scale for all panels. Hover for values.",
+        f"Heat maps of layer against step. {first}, mean over layers at the end: {said}.",
+        "A panel for each activation, at its best learning rate. Colour: the measure chosen above, on one scale for "
+        "all panels; shares from 0 to 1.",
         {f"layers_{METRICS[label].replace('/', '_')}": {"metric": label} for label in _EXPORTED if label in present},
     )
+
+
+def _ends(label: str, values: Iterable[Any]) -> tuple[float, float]:
+    """The ends of a measure's scale."""
+    if label in _SHARES:
+        return 0.0, 1.0
+    known = [value for value in values if value is not None and np.isfinite(value)]
+    low, high = (float(f"{end:.3g}") for end in (min(known, default=0.0), max(known, default=1.0)))
+    return (low, high) if high > low else (low, low + 1.0)
 
 
 def _place(cell: CellKey) -> list[str]:
@@ -187,17 +208,14 @@ def _curve(cell: CellKey, layer: str, censuses: Sequence[Censuses]) -> Iterator[
         yield [*charts.place(cell), layer, step, *map(float, values)]
 
 
-def _layer_choice(found: Sequence[Row]) -> Iterator[Choice]:
-    layers = tuple(dict.fromkeys(str(row[4]) for row in found))
-    if len(layers) > 1:
-        yield Choice("layer", "survival in layer", layers, ALL)
-
-
-def _survival(study: Study, filters: charts.Filters, found: Sequence[Row]) -> Block:
+def _survival(study: Study, shown: charts.Shown) -> list[Block]:
+    """The survival of units, where there was a census and a unit died."""
+    found = survival_rows(study)
     if not found:
-        return Text("Survival of units is unknown: there was no census (config.train.census_every).", "note")
+        return []
     if all(row[6] == 1 for row in found):
-        return Text("No unit was dead at a census and at all later ones.", "note")
+        return [Text("No unit was dead at a census and at all later ones.", "note")]
+    layers = tuple(dict.fromkeys(str(row[4]) for row in found))
     base = alt.Chart().encode(x=charts.STEPS)
     scale = alt.Scale(zero=False, nice=False, domainMax=1, padding=4)
     y = alt.Y("share:Q", title="share of units alive", scale=scale, axis=alt.Axis(tickCount=5))
@@ -205,34 +223,35 @@ def _survival(study: Study, filters: charts.Filters, found: Sequence[Row]) -> Bl
     line = base.mark_line(interpolate="step-after", strokeWidth=1.8).encode(y=y, **charts.lines(study.activations))
     over = base.mark_point(opacity=0, size=120, filled=True).encode(y=y, tooltip=tips)
     band = charts.band(base, scale, study.activations, interpolate="step-after")
-    chart = charts.by_rate(study, alt.layer(band, line, over).properties(width=250, height=150))
-    layer = " && datum.layer === layer" if "layer" in filters.params else ""
-    chart = chart.transform_filter(f"{filters.expression}{layer}")
+    drawn = alt.layer(*shown.with_grey(base.encode(y=y), band, line, over, interpolate="step-after"))
+    chart = charts.by_rate(study, drawn.properties(width=250, height=150))
+    params = shown.params | ({"layer": ALL} if len(layers) > 1 else {})
+    layer = ["datum.layer === layer"] if len(layers) > 1 else []
+    chart = chart.transform_filter(shown.filter(charts.RATES, *layer))
     ends = {(str(row[1]), str(row[2])): row for row in found if row[4] == ALL}
     said = "; ".join(f"{name} at {rate} {row[6]:.3g}" for (name, rate), row in list(ends.items())[:12])
-    return Figure(
+    figure = Figure(
         "survival-figure",
-        charts.spec(chart, filters.params),
-        {"points": Rows(SURVIVAL, found)},
+        charts.spec(chart, params),
+        {"points": Rows(SURVIVAL, charts.in_order(found))},
         f"Falling steps: the share of units alive. At the end: {said}.",
         "Survival of units (Kaplan-Meier). A unit dies at the first census from which on it is dead (D4) at every "
         "later one, of which there must be one: a unit that is dead at the last census alone is censored. The band is "
         "Greenwood's 95% interval. It assumes independent units; the units of one run are not.",
         {"survival_of_units": {}},
     )
+    choice = [Controls((Choice("layer", "survival in layer", layers, ALL),))] if len(layers) > 1 else []
+    return [*choice, figure]
 
 
-def distributions(study: Study) -> Section:
-    """Gradient norms over the last steps, and activations at the last probe."""
+def distributions(study: Study, shown: charts.Shown) -> list[Section]:
+    """Gradient norms over the last steps, and activations at the last probe; nothing where neither was measured."""
     norms, units = gradient_rows(study), activation_rows(study)
-    side = (Choice("side", "activations", tuple(_SIDES), "pre-activations"),) if units else ()
-    filters = charts.Filters(study, *side, rates=True)
-    blocks: list[Block] = [*filters.controls]
-    blocks += [_norms(study, filters, norms)] if norms else []
-    blocks += [_units(study, filters, units)] if units else []
-    if not norms and not units:
-        blocks = [Text("Not measured: traces.jsonl and probe rows are missing.")]
-    return Section("distributions", "Gradients and activations", tuple(blocks))
+    blocks: list[Block] = [_norms(study, shown, norms)] if norms else []
+    if units:
+        blocks += [Controls((Choice("side", "activations", tuple(_SIDES), "pre-activations"),))]
+        blocks += [_units(study, shown, units)]
+    return [Section("distributions", "Gradients and activations", tuple(blocks))] if blocks else []
 
 
 def gradient_rows(study: Study) -> list[Row]:
@@ -256,10 +275,10 @@ def _tail(run: Run) -> Float[np.ndarray, "S"]:
     return tail(norms_S)
 
 
-def _norms(study: Study, filters: charts.Filters, rows: Sequence[Row]) -> Figure:
+def _norms(study: Study, shown: charts.Shown, rows: Sequence[Row]) -> Figure:
     base = (
         alt.Chart(charts.DATA)
-        .transform_filter(filters.expression)
+        .transform_filter(f"datum.condition === condition && {charts.CHOSEN} && {charts.RATES}")
         .encode(
             y=alt.Y("rate:N", title="learning rate", sort=[charts.rate(rate) for rate in study.rates]),
             yOffset=alt.YOffset("activation:N", sort=list(study.activations)),
@@ -268,23 +287,23 @@ def _norms(study: Study, filters: charts.Filters, rows: Sequence[Row]) -> Figure
         )
     )
     scale = alt.Scale(type="log", nice=False, padding=10)
-    x = alt.X("p1:Q", title="gradient norm", scale=scale, axis=alt.Axis(format="~g", tickCount=6))
+    x = alt.X("p1:Q", title="gradient norm (log scale)", scale=scale, axis=alt.Axis(format="~g", tickCount=6))
     reach = base.mark_rule(strokeWidth=1.5).encode(x=x, x2="p99:Q")
     half = base.mark_rule(strokeWidth=7).encode(x=alt.X("p25:Q", scale=scale), x2="p75:Q")
     middle = base.mark_tick(thickness=2, color="var(--ink)").encode(
         x=alt.X("p50:Q", scale=scale), color=alt.value("var(--ink)")
     )
     # Vega-Lite cannot fit the width of a chart whose height is a step per bar.
-    height = 15 * len(filters.params["rates"]) * len(study.activations) + 10
+    height = 15 * len(shown.params["rates"]) * len(shown.params["activations"]) + 10
     chart = alt.layer(reach, half, middle).properties(width="container", height=height)
     said = "; ".join(f"{row[1]} at {row[2]} {row[5]:.3g}" for row in rows[:12])
     return Figure(
         "gradients-figure",
-        charts.spec(chart, filters.params),
+        charts.spec(chart, shown.params),
         {"points": Rows(GRADIENTS, rows)},
         f"Bars of quantiles. Median gradient norms: {said}.",
-        "Gradient norms before clipping over the last fifth of training, all seeds together: 1% to 99%, 25% to 75%, "
-        "median.",
+        "Gradient norms before clipping over the last fifth of training, all seeds together: the thin line spans 1% to "
+        "99%, the thick one 25% to 75%, the tick is the median.",
         {"gradient_norms": {}},
     )
 
@@ -316,7 +335,7 @@ def _moments(run: Run) -> Iterator[tuple[str, int, list[float]]]:
             layer += 1
 
 
-def _units(study: Study, filters: charts.Filters, rows: Sequence[Row]) -> Figure:
+def _units(study: Study, shown: charts.Shown, rows: Sequence[Row]) -> Figure:
     base = alt.Chart().encode(
         y=alt.Y("layer:O", title="layer"),
         yOffset=alt.YOffset("activation:N", sort=list(study.activations)),
@@ -327,11 +346,12 @@ def _units(study: Study, filters: charts.Filters, rows: Sequence[Row]) -> Figure
     middle = base.mark_point(filled=True, size=40, opacity=1).encode(x="mean:Q")
     largest = base.mark_point(size=25, opacity=0.8).encode(x="max:Q")
     chart = alt.layer(reach, middle, largest).properties(width=250, height=alt.Step(9))
-    chart = charts.by_rate(study, chart).transform_filter(f"{filters.expression} && datum.side === side")
+    drawn = f"datum.condition === condition && {charts.CHOSEN} && {charts.RATES} && datum.side === side"
+    chart = charts.by_rate(study, chart).transform_filter(drawn)
     said = "; ".join(f"{row[1]} at {row[2]}, layer {row[5]}: {row[6]:.3g} and {row[7]:.3g}" for row in rows[:8])
     return Figure(
         "activations-figure",
-        charts.spec(chart, filters.params),
+        charts.spec(chart, shown.params | {"side": "pre-activations"}),
         {"points": Rows(ACTIVATIONS, rows)},
         f"Dots with bars. Mean and standard deviation of pre-activations: {said}.",
         "Activations at the last probe, means over seeds: dot and bar are the mean and one standard deviation to each "
@@ -340,35 +360,34 @@ def _units(study: Study, filters: charts.Filters, rows: Sequence[Row]) -> Figure
     )
 
 
-def curvature(study: Study) -> Section:
-    """The largest eigenvalues of the Hessian and the Gauss-Newton matrix over training."""
-    rows, title = curvature_rows(study), "Curvature over training"
+def curvature(study: Study, shown: charts.Shown) -> list[Section]:
+    """The largest eigenvalues of the Hessian and the Gauss-Newton matrix over training; nothing if not measured."""
+    rows = curvature_rows(study)
     if not rows:
-        words = "Not measured: config.train.curvature_every was 0, or metrics.jsonl is missing."
-        return Section("curvature", title, (Text(words),))
-    filters = charts.Filters(study, Choice("matrix", "matrix", tuple(_MATRICES), "Hessian"), rates=True)
+        return []
     scale = alt.Scale(type="symlog", constant=0.1, zero=False, nice=False)
     base = alt.Chart().encode(x=charts.STEPS)
     # By default Vega spaces the ticks of a symlog scale linearly.
     values = [-100, -10, -1, 0, *(digit * 10**power for power in range(7) for digit in (1, 3))]
     ticks = alt.Axis(values=values, labelExpr="format(datum.value, ',')", labelOverlap=True)
-    y = alt.Y("value:Q", title="largest eigenvalue", scale=scale, axis=ticks)
+    y = alt.Y("value:Q", title="largest eigenvalue (log)", scale=scale, axis=ticks)
     tips = ["activation:N", "rate:N", "step:Q", "value:Q"]
     line = base.mark_line(point=True).encode(y=y, tooltip=tips, **charts.lines(study.activations))
     band = charts.band(base, scale, study.activations)
-    chart = charts.by_rate(study, alt.layer(band, line).properties(width=250, height=170))
-    chart = chart.transform_filter(f"{filters.expression} && datum.matrix === matrix")
+    drawn = alt.layer(*shown.with_grey(base.encode(y=y), band, line)).properties(width=250, height=170)
+    chart = charts.by_rate(study, drawn).transform_filter(shown.filter(charts.RATES, "datum.matrix === matrix"))
     ends = {(str(row[1]), str(row[2])): row for row in rows if row[4] == "Hessian"}
     said = "; ".join(f"{name} at {rate} {row[6]:.3g}" for (name, rate), row in list(ends.items())[:12])
     figure = Figure(
         "curvature-figure",
-        charts.spec(chart, filters.params),
-        {"points": Rows(CURVATURE, rows)},
+        charts.spec(chart, shown.params | {"matrix": "Hessian"}),
+        {"points": Rows(CURVATURE, charts.in_order(rows))},
         f"Lines over steps. The Hessian's largest eigenvalue at the end: {said}.",
-        "On a validation batch: mean, minimum and maximum over seeds.",
+        "On a validation batch. Line and dots are the mean over seeds, the band spans minimum and maximum.",
         {"curvature": {}},
     )
-    return Section("curvature", title, (*filters.controls, figure))
+    choice = Controls((Choice("matrix", "matrix", tuple(_MATRICES), "Hessian"),))
+    return [Section("curvature", "Curvature over training", (choice, figure))]
 
 
 def curvature_rows(study: Study) -> list[Row]:

@@ -1,16 +1,19 @@
-"""Final losses: the ranking with intervals and groups, the cost, loss against learning rate and its sensitivity."""
+"""Final losses: the ranking and what is shown of it, the cost, loss against learning rate and its sensitivity."""
 
+import itertools
 import json
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import altair as alt
 
 from actlab.analysis.comparison import Comparison, qualified
-from actlab.analysis.effects import Effect, nats
+from actlab.analysis.contrasts import Pair
+from actlab.analysis.effects import Effect, Verdict, from_zero, nats
 from actlab.report import charts
-from actlab.report.page import Block, Cell, Choice, Controls, Figure, Rows, Section, Slider, Table, Text, Value
+from actlab.report.page import Block, Cell, Choice, Controls, Details, Figure, Rows, Section, Slider, Table, Value
 from actlab.report.study import Run, Study
 from actlab.report.verdicts import Compared
 
@@ -18,42 +21,82 @@ _COST = (
     "Cost. The time of a program is divided equally among its runs. The cost of an activation by itself is measured "
     "by python -m actlab bench activations."
 )
-RANKING = ("condition", "activation", "view", "value", "low", "high", "label", "order")
+DOTS = ("condition", "activation", "view", "value", "low", "high", "state", "order")
+# What is shown of a loss beside that of the baseline: colour and shape, so that it is told without colour too.
+LOWER, HIGHER, EQUAL, OPEN, UNASKED, BASELINE = "lower", "higher", "equal", "open", "not asked", "baseline"
+_STATES = {
+    LOWER: (charts.BLUE, "circle"),
+    HIGHER: (charts.VERMILLION, "square"),
+    EQUAL: (charts.GREEN, "diamond"),
+    OPEN: (charts.GREY, "triangle-up"),
+    UNASKED: (charts.GREY, "cross"),
+    BASELINE: (charts.BLACK, "triangle-right"),
+}
+_OF_VERDICT = {
+    Verdict.SUPPORTED: LOWER,
+    Verdict.REFUTED: HIGHER,
+    Verdict.EQUIVALENT: EQUAL,
+    Verdict.UNDECIDED: OPEN,
+}
+_TALLEST = 470  # pixels of the ranking, so that it is seen whole when the page opens
 
 
-def ranking(study: Study, compared: Compared) -> Section:
+def states(one: Comparison) -> dict[str, str]:
+    """What is shown of each activation beside the baseline."""
+    known = {}
+    for pair in one.main.pairs:
+        first, second = pair.contrast.activations
+        if second == one.baseline:
+            known[first] = _OF_VERDICT[pair.own_best.verdict]
+    names = [standing.activation for standing in one.main.standings]
+    return {name: BASELINE if name == one.baseline else known.get(name, UNASKED) for name in names}
+
+
+def ranking(study: Study, compared: Compared, shown: charts.Shown) -> Section:
     """The ranking with each activation at its own best learning rate, in three views of equal cost."""
-    if not compared.comparisons:
-        return Section("ranking", "Ranking", (Text(f"None: {compared.reason}"),))
-    view = Choice("view", "equal", ("parameters", "flops", "seconds"), "parameters")
-    filters = charts.Filters(study, view)
+    found = compared.by_condition(study)
     rows = losses(study, compared)
+    against = " or ".join(dict.fromkeys(one.baseline for one in found.values()))
     figure = dots(
         "ranking-figure",
-        study,
-        filters,
+        shown,
         rows,
-        f"validation loss, {study.unit}",
+        f"{_read_on(compared)} loss, {study.unit}",
         f"{_said(rows)} Each activation at its own best learning rate.",
-        "Mean over seeds at each activation's own best learning rate, with its own 95% interval. Activations that "
-        "share a letter cannot be distinguished.",
+        f"Mean over seeds at each activation's own best learning rate, with its 95% interval. Colour and shape: loss "
+        f"lower or higher than that of {against}, equal within the margin, or open (after Holm); the dotted line is "
+        f"{against}. Intervals that overlap may belong to a difference that is shown: differences are paired by seed.",
         {"ranking": {}},
-        "datum.view === view",
+        of_states=True,
     )
-    blocks: list[Block] = [*filters.controls, figure]
-    for name, one in compared.by_condition(study).items():
-        blocks += _tables(name, one)
+    views = (Choice("view", "at equal", ("parameters", "flops", "seconds"), "parameters"),)
+    blocks: list[Block] = [figure, Controls(views), _table(study, found), *_questions(study, found)]
+    budgets = [[*cells, name] for name, one in found.items() for cells in _views(one)]
+    several = len(study.conditions) > 1
+    columns = ("equal", "budget", "ranking", *(["at"] if several else []))
+    budgets = [row if several else row[:3] for row in budgets]
+    blocks += [
+        Details("views", "Three views of equal cost", (Table("views-table", columns, budgets),)),
+        *_other_pairs(study, found),
+    ]
     return Section("ranking", "Ranking", tuple(blocks))
 
 
 def losses(study: Study, compared: Compared) -> list[list[Value]]:
-    """Rows of RANKING, of every condition and view."""
+    """Rows of DOTS, of every condition and view."""
     return [
-        [name, one.activation, view.name, one.loss, *(one.interval or (None, None)), ",".join(one.groups), place]
+        [name, one.activation, view.name, one.loss, *(one.interval or (None, None)), state, place]
         for name, each in compared.by_condition(study).items()
+        for of in [states(each)]
         for view in each.views
         for place, one in enumerate(view.standings)
+        for state in [of.get(one.activation, UNASKED)]
     ]
+
+
+def _read_on(compared: Compared) -> str:
+    grid = compared.comparisons[0].main.grid
+    return grid.read_on if grid else "validation"
 
 
 def _said(rows: Sequence[Sequence[Value]]) -> str:
@@ -63,69 +106,153 @@ def _said(rows: Sequence[Sequence[Value]]) -> str:
 
 def dots(
     name: str,
-    study: Study,
-    filters: charts.Filters,
+    shown: charts.Shown,
     rows: Sequence[Sequence[Value]],
     title: str,
     alt_text: str,
     caption: str,
     files: Mapping[str, Mapping[str, Value]],
-    expression: str = "true",
+    of_states: bool = False,
+    of_conditions: bool = True,
 ) -> Figure:
-    """A dot with its interval for each activation, lowest first, from rows of RANKING."""
+    """A dot with its interval for each activation, lowest first, from rows of DOTS."""
     order = alt.EncodingSortField("order", op="min", order="ascending")
-    tips = ["activation:N", "view:N", "value:Q", "low:Q", "high:Q", "label:N"]
-    base = (
-        alt.Chart(charts.DATA)
-        .transform_filter(f"{filters.expression} && ({expression}) && isValid(datum.value)")
-        .encode(y=alt.Y("activation:N", sort=order, title=None), color=charts.colour(study.activations))
-    )
-    scale, ticks = alt.Scale(zero=False), alt.Axis(tickCount=8)
-    axis = alt.X("value:Q", title=title, scale=scale, axis=ticks)
-    line = base.mark_rule(strokeWidth=3).encode(x=alt.X("low:Q", scale=scale, title=title, axis=ticks), x2="high:Q")
-    dot = base.mark_point(filled=True, size=80, opacity=1).encode(x=axis, tooltip=tips)
-    label = base.mark_text(align="left", dx=8, dy=-7, fontSize=11)
-    label = label.encode(x=axis, text="label:N", color=alt.value("var(--ink)"))
-    chart = alt.layer(line, dot, label).properties(width="container", height=22 * len({row[1] for row in rows}))
-    spec = charts.spec(chart, filters.params)
-    return Figure(name, spec, {"points": Rows(RANKING, rows)}, alt_text, caption, files)
+    tips = ["activation:N", *(["view:N", "state:N"] if of_states else []), "value:Q", "low:Q", "high:Q"]
+    drawn = shown.filter("isValid(datum.value)", *(["datum.view === view"] if of_states else []))
+    if not of_conditions:  # costs are of all conditions together
+        drawn = drawn.replace("datum.condition === condition && ", "")
+    names = list(dict.fromkeys(str(row[1]) for row in rows))
+    step = max(12, min(22, _TALLEST // max(len(names), 1)))
+    if of_states:
+        present = [state for state in _STATES if any(row[6] == state for row in rows)]
+        colours, shapes = ([_STATES[state][index] for state in present] for index in (0, 1))
+        legend = alt.Legend(title=None, orient="top", columns=0)
+        channels: dict[str, Any] = {
+            "color": alt.Color("state:N", scale=alt.Scale(domain=present, range=colours), legend=legend),
+            "shape": alt.Shape("state:N", scale=alt.Scale(domain=present, range=shapes), legend=legend),
+        }
+    else:
+        colour = charts.colour(names)
+        channels = {"color": alt.condition(charts.CHOSEN, colour, alt.value(charts.GREY)) if shown.many else colour}
+    base = alt.Chart(charts.DATA).transform_filter(drawn)
+    labels = alt.Axis(labelFontSize=min(12, step - 1))
+    base = base.encode(y=alt.Y("activation:N", sort=order, title=None, axis=labels))
+    axis = {"title": title, "scale": alt.Scale(zero=False), "axis": alt.Axis(tickCount=6)}
+    line = base.mark_rule(strokeWidth=2.5).encode(x=alt.X("low:Q", **axis), x2="high:Q", color=channels["color"])
+    dot = base.mark_point(filled=True, size=75, opacity=1).encode(x=alt.X("value:Q", **axis), tooltip=tips, **channels)
+    layers = [line, dot]
+    if of_states:
+        rule = alt.Chart(charts.DATA).transform_filter(f"{drawn} && datum.state === '{BASELINE}'")
+        layers.insert(0, rule.mark_rule(strokeDash=[2, 3], color=charts.BLACK).encode(x=alt.X("value:Q", **axis)))
+    chart = alt.layer(*layers)
+    # Vega-Lite cannot fit the width of a chart whose height is a step per row.
+    chart = chart.properties(width="container", height=step * len(names))
+    params = shown.params | ({"view": "parameters"} if of_states else {})
+    return Figure(name, charts.spec(chart, params), {"points": Rows(DOTS, rows)}, alt_text, caption, files, narrow=True)
 
 
-def _tables(name: str, one: Comparison) -> Iterator[Block]:
-    columns = ("activation", "group", "loss", "95% interval", "best rate", "seeds", "runs", "failed")
-    rows = []
-    for standing in one.main.standings:
-        best = "" if standing.best_rate is None else charts.rate(standing.best_rate)
-        link = {"link": "runs-table", "words": charts.words(standing.activation, best, name)}
-        every = {"link": "runs-table", "words": charts.words(standing.activation, name)}
-        loss = charts.number(standing.loss, **link)
-        failed = sum(standing.failed.values())
-        counts = [charts.number(count, "d", **every) for count in (standing.seeds, standing.runs, failed)]
-        rows.append(
-            [
-                Cell(standing.activation, swatch=charts.style(standing.activation)),
-                ",".join(standing.groups),
-                loss,
-                charts.span(standing.interval),
-                charts.number(standing.best_rate, "g", **link),
-                *counts,
-            ]
-        )
-    at = f" at {name}" if name else ""
-    yield Table(f"ranking-{name}", columns, rows, f"Ranking{at}. A click on a number shows its runs.")
-    yield Table(f"views-{name}", ("equal", "budget", "ranking"), list(_views(one)), f"Three views of equal cost{at}.")
-    pairs = [
-        [
-            str(pair.question),
-            charts.number(pair.own_best.effect.mean, "+"),
-            charts.span(pair.own_best.effect.interval, "+"),
-            charts.number(pair.own_best.p, ".2g"),
-            qualified(pair.own_best),
-        ]
-        for pair in one.main.pairs
+def _table(study: Study, found: Mapping[str, Comparison]) -> Table:
+    """The ranking with the difference to the baseline."""
+    several = len(study.conditions) > 1
+    baseline = next(iter(found.values())).baseline
+    least = "minus baseline" if len({one.baseline for one in found.values()}) > 1 else f"minus {baseline}"
+    columns = [
+        "activation",
+        "loss",
+        "95% interval",
+        least,
+        "its 95% interval",
+        "p, Holm",
+        "verdict",
+        "best rate",
+        "seeds",
+        "runs",
     ]
-    headings = ("question", "difference", "95% interval", "p after Holm", "verdict")
-    yield Table(f"pairs-{name}", headings, pairs, f"Pairs{at}: first minus second, each at its own best rate, in nats.")
+    columns += ["failed", *(["at"] if several else [])]
+    rows, links = [], []
+    for name, one in found.items():
+        pairs = {pair.contrast.activations: pair.own_best for pair in one.main.pairs}
+        of = states(one)
+        for standing in one.main.standings:
+            judged = pairs.get((standing.activation, one.baseline))
+            best = "" if standing.best_rate is None else charts.rate(standing.best_rate)
+            links.append(charts.runs_with(standing.activation, best, name))
+            rows.append(
+                [
+                    Cell(standing.activation, swatch=charts.style(standing.activation)),
+                    charts.number(standing.loss),
+                    charts.span(standing.interval),
+                    charts.number(judged.effect.mean if judged else None, "+"),
+                    charts.span(judged.effect.interval if judged else None, "+"),
+                    charts.number(judged.p if judged else None, ".2g"),
+                    f"{of[standing.activation]}{', rate not resolved' if standing.unresolved else ''}",
+                    charts.number(standing.best_rate, "g"),
+                    charts.number(standing.seeds, "d"),
+                    charts.number(standing.runs, "d"),
+                    charts.number(sum(standing.failed.values()), "d"),
+                    *([name] if several else []),
+                ]
+            )
+    caption = (
+        "Losses and differences in nats at each one's best rate; intervals are 95%, each by itself. A row leads to its "
+        "runs."
+    )
+    follows = {"condition": len(columns) - 1} if several else {}
+    return Table("ranking-table", tuple(columns), rows, caption, follows=follows, links=links)
+
+
+def _pair_rows(pairs: Iterable[tuple[str, Any]], *more: str) -> Iterator[list[Cell | str]]:
+    for question, judged in pairs:
+        yield [
+            question,
+            charts.number(judged.effect.mean, "+"),
+            charts.span(judged.effect.interval, "+"),
+            charts.number(judged.p, ".2g"),
+            qualified(judged),
+            *more,
+        ]
+
+
+_PAIRS = ("question", "difference", "95% interval", "p, Holm", "verdict")
+
+
+def _questions(study: Study, found: Mapping[str, Comparison]) -> Iterator[Block]:
+    """The questions that the ranking does not hold: those about two others than the baseline."""
+    several = len(study.conditions) > 1
+    rows = [
+        row
+        for name, one in found.items()
+        for row in _pair_rows(
+            ((pair.question, pair.own_best) for pair in one.main.pairs if not _is_against(pair, one.baseline)),
+            *([name] if several else []),
+        )
+    ]
+    if rows:
+        columns, follows = (*_PAIRS, *(["at"] if several else [])), {"condition": len(_PAIRS)} if several else {}
+        caption = "Further questions of the study: first minus second, each at its own best rate, in nats."
+        yield Table("questions-table", columns, rows, caption, follows=follows)
+
+
+def _is_against(pair: Pair, baseline: str) -> bool:
+    return pair.contrast.activations[1] == baseline
+
+
+def _other_pairs(study: Study, found: Mapping[str, Comparison]) -> Iterator[Block]:
+    several = len(study.conditions) > 1
+    rows, families = [], []
+    for name, one in found.items():
+        others = one.other_pairs()
+        families.append(len(others))
+        named = ((" < ".join(pair.activations), judged) for pair, judged in others.items())
+        rows += list(_pair_rows(named, *([name] if several else [])))
+    if rows:
+        words = (
+            f"Pairs that no question is about, with Holm over these {max(families)} alone: to look at, not to decide "
+            "by. First minus second, each at its own best rate, in nats."
+        )
+        columns, follows = (*_PAIRS, *(["at"] if several else [])), {"condition": len(_PAIRS)} if several else {}
+        table = Table("pairs-table", columns, rows, words, filtered=True, follows=follows)
+        yield Details("pairs", f"The other {len(rows)} pairs", (table,))
 
 
 def _views(one: Comparison) -> Iterator[list[Cell | str]]:
@@ -136,8 +263,8 @@ def _views(one: Comparison) -> Iterator[list[Cell | str]]:
         yield [view.name, view.words, order or view.reason]
 
 
-def cost(study: Study) -> Section:
-    """Parameters, FLOPs and seconds of each activation."""
+def cost(study: Study, shown: charts.Shown) -> list[Section]:
+    """Parameters, FLOPs and seconds of each activation; nothing before a run has ended."""
     begun = [run for run in study.runs if run.result and run.result.steps]
     done = {name: [run for run in begun if run.activation == name] for name in study.activations}
     timed = {name: times for name, runs in done.items() if (times := list(_milliseconds(runs)))}
@@ -150,33 +277,33 @@ def cost(study: Study) -> Section:
         ]
         said = "Dots with ranges: " + ", ".join(f"{row[1]} {row[3]:.3g} ms" for row in rows) + " per step."
         caption = (
-            "Milliseconds per training step of one run: median, minimum and maximum over runs. Evaluation is included, "
-            "and so is other load on the machine."
+            "Milliseconds per training step of one run: dot and line are median, minimum and maximum over runs. "
+            "Evaluation is included, and so is other load on the machine."
         )
-        filters = charts.Filters(study)
-        filters.expression = "true"  # costs are of all conditions together
-        blocks.append(dots("cost-figure", study, filters, rows, "milliseconds per step", said, caption, {"cost": {}}))
+        title = "milliseconds per step"
+        blocks.append(dots("cost-figure", shown, rows, title, said, caption, {"cost": {}}, of_conditions=False))
     least = min((statistics.median(values) for values in timed.values()), default=None)
-    table = [_cost_row(name, runs, timed.get(name), least) for name, runs in done.items() if runs]
-    if not table:
-        return Section("cost", "Cost", (Text("No run has ended."),))
+    known = [(name, runs) for name, runs in done.items() if runs]
+    if not known:
+        return []
     columns = ("activation", "parameters", "MFLOP per token", "ms per step", "relative to the fastest", "tokens/s")
-    blocks.append(Table("cost-table", columns, table, _COST))
-    return Section("cost", "Cost", tuple(blocks))
+    table = [_cost_row(name, runs, timed.get(name), least) for name, runs in known]
+    links = [charts.runs_with(name) for name, _ in known]
+    blocks.append(Table("cost-table", columns, table, _COST, links=links))
+    return [Section("cost", "Cost", tuple(blocks))]
 
 
 def _cost_row(name: str, runs: Sequence[Run], times: Sequence[float] | None, least: float | None) -> list[Cell | str]:
     first = runs[0].result
     assert first
-    link = {"link": "runs-table", "words": charts.words(name)}
     each = statistics.median(times) if times else None
     return [
         Cell(name, swatch=charts.style(name)),
-        charts.number(first.parameters, ",d", **link),
-        charts.number(first.flops_per_token / 1e6, ",.2f", **link),
-        charts.number(each, ",.3g", **link),
-        charts.number(each / least if each and least else None, ".2f", **link),
-        charts.number(first.tokens / first.steps / each * 1000 if each else None, ",.0f", **link),
+        charts.number(first.parameters, ",d"),
+        charts.number(first.flops_per_token / 1e6, ",.2f"),
+        charts.number(each, ",.3g"),
+        charts.number(each / least if each and least else None, ".2f"),
+        charts.number(first.tokens / first.steps / each * 1000 if each else None, ",.0f"),
     ]
 
 
@@ -190,30 +317,32 @@ def _milliseconds(runs: Iterable[Run]) -> Iterator[float]:
 RATES = ("condition", "activation", "rate", "loss", "low", "high", "kind", "seed", "link", "status")
 
 
-def rates(study: Study, compared: Compared) -> Section:
-    """The curve of loss against learning rate, a table of its values, and the sensitivities."""
+def rates(study: Study, compared: Compared, shown: charts.Shown) -> list[Section]:
+    """The curve of loss against learning rate, a table of its values, and the sensitivities; nothing at one rate."""
     rows = rate_rows(study)
-    if not rows:
-        return Section("rates", "Loss against learning rate", (Text("No run has ended."),))
-    filters = charts.Filters(study)
+    if len({row[2] for row in rows}) < 2:  # the ranking and the runs say the same
+        return []
     losses = [row[3] for row in rows if isinstance(row[3], float)]
     low, high = math.floor(100 * min(losses)) / 100, math.ceil(100 * max(losses)) / 100
-    filters.params["top"] = high
-    top = Controls((Slider("top", "up to", low, high, round((high - low) / 100, 6) or 0.01, high),))
-    blocks: list[Block] = [*filters.controls, top, _curve(study, filters, rows), *_rate_tables(study)]
-    blocks += _sensitivity(study, compared)
-    return Section("rates", "Loss against learning rate", tuple(blocks))
+    top = Controls((Slider("top", "loss up to", low, high, round((high - low) / 100, 6) or 0.01, high),))
+    blocks: list[Block] = [
+        _curve(study, shown, rows, high),
+        top,
+        _rate_table(study),
+        *_sensitivity(study, compared, shown),
+    ]
+    return [Section("rates", "Loss against learning rate", tuple(blocks))]
 
 
 def rate_rows(study: Study) -> list[list[Value]]:
-    """Rows of RATES: a mean for each cell, and every run."""
+    """Rows of RATES: a mean for each cell, and every run; rates ascending."""
     rows: list[list[Value]] = []
-    for (condition, activation, rate), runs in study.cells().items():
+    for (condition, activation, rate), runs in sorted(study.cells().items(), key=lambda cell: cell[0][2]):
         done = _ended(runs)
         if done:
             effect = Effect(tuple(run.result.loss for run in done if run.result))
-            low, high = effect.interval or (effect.mean, effect.mean)
-            rows.append([condition, activation, rate, effect.mean, low, high, "mean", f"{len(done)} seeds"])
+            low, high = from_zero(effect.interval) if effect.interval else (effect.mean, effect.mean)
+            rows.append([condition, activation, rate, effect.mean, low, high, "mean", f"{len(done)} seeds", "", ""])
         for run in done:
             assert run.result
             place = [condition, activation, rate, run.result.loss, None, None, "run"]
@@ -225,43 +354,47 @@ def _ended(runs: Sequence[Run]) -> list[Run]:
     return [run for run in runs if run.result and run.status != "stopped"]
 
 
-def _curve(study: Study, filters: charts.Filters, rows: Sequence[Sequence[Value]]) -> Figure:
-    plain = alt.Chart(charts.DATA).transform_filter(filters.expression)
+def _curve(study: Study, shown: charts.Shown, rows: Sequence[Sequence[Value]], high: float) -> Figure:
     ticks = alt.Axis(values=list(study.rates), format="~g", labelOverlap=True)
-    x = alt.X("rate:Q", scale=_across(study.rates), title="learning rate", axis=ticks)
+    scale = _across(study.rates)
+    x = alt.X("rate:Q", scale=scale, title="learning rate (log scale)", axis=ticks)
     # The highest loss of each condition: those of another must not compress its curves.
     highest = dict.fromkeys(study.conditions, 0.0)
     for condition, _, _, loss, *_ in rows:
         highest[str(condition)] = max(highest[str(condition)], loss if isinstance(loss, float) else 0.0)
     tops = json.dumps(highest)
-    scale = alt.Scale(zero=False, nice=False, padding=8, domainMax=alt.ExprRef(f"min(top, ({tops})[condition])"))
-    y = alt.Y("loss:Q", scale=scale, title=f"validation loss, {study.unit}")
-    base = plain.encode(x=x, y=y, color=charts.colour(study.activations))
+    y_scale = alt.Scale(zero=False, nice=False, padding=8, domainMax=alt.ExprRef(f"min(top, ({tops})[condition])"))
+    y = alt.Y("loss:Q", scale=y_scale, title=f"validation loss, {study.unit}")
+    base = alt.Chart(charts.DATA).transform_filter(shown.filter()).encode(x=x)
     means = base.transform_filter("datum.kind === 'mean'")
-    band = charts.band(plain.transform_filter("datum.kind === 'mean'").encode(x=x), scale, study.activations)
+    band = charts.band(means, y_scale, study.activations)
     tips = ["activation:N", "rate:Q", "loss:Q", "low:Q", "high:Q"]
-    line = means.mark_line(strokeWidth=2, clip=True).encode(**charts.lines(study.activations))
-    dot = means.mark_point(filled=True, size=40, opacity=1, clip=True).encode(tooltip=tips)
-    shape = alt.Shape(
-        "status:N", scale=alt.Scale(domain=["finished", "diverged"], range=["circle", "cross"]), legend=None
+    line = means.mark_line(strokeWidth=2, clip=True).encode(y=y, **charts.lines(study.activations))
+    coloured = {"y": y, "color": charts.colour(study.activations)}
+    dot = means.mark_point(filled=True, size=40, opacity=1, clip=True).encode(tooltip=tips, **coloured)
+    shapes = alt.Scale(domain=["finished", "diverged"], range=["circle", "cross"])
+    each = base.transform_filter(f"datum.kind === 'run' && {charts.FEW}")
+    each = each.mark_point(size=36, opacity=0.75, cursor="pointer", clip=True).encode(
+        shape=alt.Shape("status:N", scale=shapes, legend=None),
+        tooltip=["activation:N", "rate:Q", "seed:N", "loss:Q", "status:N"],
+        **coloured,
     )
-    each = (
-        base.transform_filter(f"datum.kind === 'run' && {charts.FEW}")
-        .mark_point(size=36, opacity=0.75, cursor="pointer", clip=True)
-        .encode(shape=shape, tooltip=["activation:N", "rate:Q", "seed:N", "loss:Q", "status:N"])
+    chart = alt.layer(*shown.with_grey(means.encode(y=y), band, line, each, dot)).properties(
+        width="container", height=340
     )
-    chart = alt.layer(band, line, each, dot).properties(width="container", height=340)
     means_of = {name: [row for row in rows if row[6] == "mean" and row[1] == name] for name in study.activations}
     said = "; ".join(
         f"{name} " + ", ".join(f"{row[3]:.4g} at {row[2]:g}" for row in own) for name, own in means_of.items() if own
     )
     caption = (
-        "Mean over seeds with its 95% interval. Small marks are runs (a click on one leads to it), crosses diverged "
-        "runs, which count with their initial loss. Intervals and runs are drawn for at most 8 activations at a time."
+        "Line and large dots: mean over seeds; band: its 95% interval. Small marks are runs (a click on one leads to "
+        "it), crosses diverged runs, which count with their initial loss. Bands and runs are drawn for at most 8 "
+        "activations at a time."
     )
-    spec = charts.spec(chart, filters.params)
+    spec = charts.spec(chart, shown.params | {"top": high})
     files = {"loss_by_learning_rate": {}}
-    return Figure("rates-figure", spec, {"points": Rows(RATES, rows)}, f"Lines. Mean loss: {said}.", caption, files)
+    points = Rows(RATES, charts.in_order(rows))
+    return Figure("rates-figure", spec, {"points": points}, f"Lines. Mean loss: {said}.", caption, files)
 
 
 def _across(rates: Sequence[float]) -> alt.Scale:
@@ -273,20 +406,23 @@ def _across(rates: Sequence[float]) -> alt.Scale:
     return alt.Scale(type="log", nice=False, padding=12, domain=ends)
 
 
-def _rate_tables(study: Study) -> Iterator[Block]:
+def _rate_table(study: Study) -> Table:
     found = study.cells()
-    for condition in study.conditions:
-        rows = []
-        for name in study.activations:
-            cells = [_cell(condition, name, rate, found.get((condition, name, rate), [])) for rate in study.rates]
-            rows.append([Cell(name, swatch=charts.style(name)), *cells])
-        at = f" at {condition}" if condition else ""
-        columns = ("activation", *map(charts.rate, study.rates))
-        caption = f"Mean final validation loss by learning rate{at}, {study.unit}; + and - its 95% interval."
-        yield Table(f"rates-{condition}", columns, rows, caption)
+    several = len(study.conditions) > 1
+    rows, links = [], []
+    for condition, name in itertools.product(study.conditions, study.activations):
+        cells = [_cell(found.get((condition, name, rate), [])) for rate in study.rates]
+        rows.append([Cell(name, swatch=charts.style(name)), *cells, *([condition] if several else [])])
+        links.append(charts.runs_with(name, condition))
+    columns = ("activation", *map(charts.rate, study.rates), *(["at"] if several else []))
+    caption = (
+        f"Mean final validation loss by learning rate, {study.unit}; after \N{PLUS-MINUS SIGN} half its 95% interval."
+    )
+    follows = {"condition": len(columns) - 1} if several else {}
+    return Table("rates-table", columns, rows, caption, follows=follows, links=links)
 
 
-def _cell(condition: str, name: str, rate: float, runs: Sequence[Run]) -> Cell:
+def _cell(runs: Sequence[Run]) -> Cell:
     done = _ended(runs)
     if not done:
         return Cell("-")
@@ -297,10 +433,10 @@ def _cell(condition: str, name: str, rate: float, runs: Sequence[Run]) -> Cell:
         text += f" \N{PLUS-MINUS SIGN} {nats((effect.interval.high - effect.interval.low) / 2)}"
     diverged = sum(run.status == "diverged" for run in done)
     text += f" ({diverged} diverged)" if diverged else ""
-    return Cell(text, effect.mean, "runs-table", charts.words(name, charts.rate(rate), condition))
+    return Cell(text, effect.mean)
 
 
-def _sensitivity(study: Study, compared: Compared) -> Iterator[Block]:
+def _sensitivity(study: Study, compared: Compared, shown: charts.Shown) -> Iterator[Block]:
     rows: list[list[Value]] = []
     for name, one in compared.by_condition(study).items():
         known = [each for each in one.main.standings if each.sensitivity is not None]
@@ -309,14 +445,11 @@ def _sensitivity(study: Study, compared: Compared) -> Iterator[Block]:
             ends = each.sensitivity_interval or (None, None)
             rows.append([name, each.activation, "", each.sensitivity, *ends, "", place])
     if not rows:
-        yield Text("No learning-rate sensitivity: it needs two learning rates common to all activations.", "note")
         return
     said = ", ".join(f"{row[1]} {row[3]:.4f}" for row in rows if row[0] == rows[0][0])
     caption = (
         "Learning-rate sensitivity: the mean loss over the rates at which any run learned, minus the best one "
-        "(Wortsman et al. 2023, section 2.2), mean over seeds with its 95% interval."
+        "(Wortsman et al. 2023, section 2.2); dot and line are the mean over seeds and its 95% interval."
     )
     title = "learning-rate sensitivity, nats"
-    yield dots(
-        "sensitivity-figure", study, charts.Filters(study), rows, title, f"Dots: {said}.", caption, {"sensitivity": {}}
-    )
+    yield dots("sensitivity-figure", shown, rows, title, f"Dots: {said}.", caption, {"sensitivity": {}})

@@ -10,8 +10,7 @@ from actlab import config as config_lib
 from actlab.config import Config
 from actlab.errors import UserError
 from actlab.report import charts
-from actlab.report.charts import style
-from actlab.report.page import Block, Cell, Code, Details, Section, Side, Table, Text
+from actlab.report.page import Block, Cell, Code, Details, Records, Section, Side, Table, Text
 from actlab.report.study import Run, Source, Study
 from actlab.sweeps import trained
 
@@ -36,12 +35,12 @@ _DRAWING = {"n_tokens": 120, "temperature": 0.8, "seed": 0}
 def section(study: Study) -> Section:
     """The run table, each run in detail, and their folders."""
     several = len(study.conditions) > 1
-    columns = ["run", "activation", "learning rate", "seed", *(["condition"] if several else []), "status"]
+    columns = ["run", "activation", "learning rate", "seed", *(["at"] if several else []), "status"]
     numbers = [name for name in _NUMBERS if any(name in run.row for run in study.runs)] or ["step"]
     rows = [
         [
-            Cell(run.name, link=run.key),
-            Cell(run.activation, swatch=style(run.activation)),
+            run.name,
+            Cell(run.activation, swatch=charts.style(run.activation)),
             Cell(charts.rate(run.learning_rate), run.learning_rate),
             Cell(str(run.seed), run.seed),
             *([run.condition] if several else []),
@@ -51,54 +50,42 @@ def section(study: Study) -> Section:
         for run in study.runs
     ]
     headings = (*columns, *(name.replace("_", " ") for name in numbers))
-    blocks: list[Block] = [
-        Table("runs-table", headings, rows, "Every run. A click on a number leads to its details.", filtered=True)
-    ]
-    words = "Each run: config, manifest of its folder, command that repeats it"
-    blocks.append(Details("each-run", words, tuple(_details(study, run) for run in study.runs)))
-    blocks += [_source(number, source) for number, source in enumerate(study.sources, start=1)]
-    return Section("runs", "Runs", tuple(blocks))
+    links = [run.key for run in study.runs]
+    words = "Every run; a row leads to all that is known of it."
+    table = Table("runs-table", headings, rows, words, filtered=True, links=links)
+    folders = [_source(number, source) for number, source in enumerate(study.sources, start=1)]
+    return Section("runs", "Runs", (table, _records(study), *folders))
 
 
 def _number(run: Run, name: str) -> Cell:
     if name == "step":
-        return Cell(str(run.step), run.step, run.key)
+        return Cell(str(run.step), run.step)
     text = run.row.get(name, "")
     try:
         value = float(text)
     except ValueError:
         return Cell("-")
-    return Cell(format(value, _NUMBERS[name]), value, run.key) if math.isfinite(value) else Cell("-")
+    return Cell(format(value, _NUMBERS[name]), value) if math.isfinite(value) else Cell("-")
 
 
-def _details(study: Study, run: Run) -> Details:
-    number = study.sources.index(run.source) + 1
-    blocks: list[Block] = [
-        Table(f"{run.key}-is", ("field", "value"), list(_facts(run, number)), f"Results of {run.name}."),
-    ]
-    if run.config:
-        columns = ("field", "default", "here")
-        rows = [list(row) for row in _differences(run.config)]
-        blocks.append(Table(f"{run.key}-config", columns, rows, "Config fields that differ from their defaults."))
-        blocks.append(Code(repeat(run.source.path, run.name), "Command that repeats this run alone:"))
-    else:
-        blocks.append(Text("The config is unknown: the folder holds results only.", "note"))
-    return Details(run.key, f"{run.name}: {run.status}", tuple(blocks))
+def _records(study: Study) -> Records:
+    """All that is known of each run: its row, and the command that repeats it. Its folder has the config."""
+    hidden = {"run", "status", "curve"}
+    of_row = list(dict.fromkeys(name for run in study.runs for name in run.row if name not in hidden))
+    rows = {}
+    for run in study.runs:
+        known = ["" if (text := run.row.get(name, "")) == "nan" else text for name in of_row]
+        about = [f"{run.status} at step {run.step:,}", str(run.source.path)]
+        rows[run.key] = [run.name, *about, *known, repeat(run.source.path, run.name) if run.config else ""]
+    return Records("run", ("run", "status", "folder", *of_row, "command that repeats it"), rows)
 
 
-def _facts(run: Run, number: int) -> Iterator[list[Cell | str]]:
-    yield ["folder and manifest", Cell(str(run.source.path), link=f"source-{number}")]
-    yield ["status", f"{run.status} at step {run.step:,}"]
-    for name, text in run.row.items():
-        if name not in ("run", "status") and text not in ("", "nan"):
-            yield [name, text]
-
-
-def _differences(config: Config) -> Iterator[tuple[str, str, str]]:
+def _differences(config: Config) -> Iterator[list[str]]:
+    """The fields that differ from their defaults."""
     defaults = config_lib.flat(Config())
     for path, value in config_lib.flat(config).items():
         if value != defaults[path]:
-            yield path, str(defaults[path]), str(value)
+            yield [path, str(defaults[path]), str(value)]
 
 
 def repeat(folder: pathlib.Path, name: str) -> str:
@@ -115,6 +102,8 @@ def _source(number: int, source: Source) -> Details:
             ["python", "-m", "actlab.main", f"--config={source.path}/config.json", "--workdir=runs/again"]
         )
         blocks.append(Code(command, "Command that repeats all runs of the folder:"))
+        fields = Table(f"source-{number}-fields", ("field", "default", "here"), list(_differences(source.config)))
+        blocks.append(fields)
         blocks.append(Code(config_lib.to_json(source.config), "config.json"))
     if source.manifest:
         blocks.append(
@@ -139,20 +128,21 @@ def _sessions(manifest: Mapping[str, object]) -> Iterator[list[str]]:
         yield [str(session.get("started", "?")), words, str(session.get("commit")), command]
 
 
-def samples(study: Study, count: int) -> Section:
-    """Text from the best run of at most `count` activations, lowest loss first."""
+def samples(study: Study, count: int) -> list[Section]:
+    """Text from the best run of at most `count` activations, lowest loss first; nothing where none can write."""
     title = "Samples"
-    if not count:
-        return Section("samples", title, (Text("None: --samples=0."),))
     found, lacking = _texts(study, count)
-    reasons = tuple(Text(f"No text from {run.name}: {reason}") for run, reason in lacking)
+    if any(run.source.config for run, _ in lacking):  # a folder of a study has no checkpoints
+        reasons = tuple(Text(f"No text from {run.name}: {reason}") for run, reason in lacking)
+    else:
+        reasons = ()
     if not found:
-        return Section("samples", title, reasons or (Text("None: no run has ended."),))
+        return [Section("samples", title, reasons)] if reasons else []
     words = (
         "Text from the best run of each activation: newest intact checkpoint, temperature 0.8, the same sampling seed."
     )
     parts = tuple((run.name, Code(text)) for run, text in found)
-    return Section("samples", title, (Text(words), Side(parts), *reasons))
+    return [Section("samples", title, (Text(words), Side(parts), *reasons))]
 
 
 def _texts(study: Study, count: int) -> tuple[list[tuple[Run, str]], list[tuple[Run, str]]]:

@@ -3,7 +3,7 @@
 import collections
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import altair as alt
 import numpy as np
@@ -19,9 +19,11 @@ _CURVES = ("id", "condition", "activation", "rate", "panel", "seed", "link")
 _SPLITS = ("validation", "training")  # rows have the first letter
 _SHOWN = ("mean and range of the seeds", "every run")
 _MOST_POINTS = 600  # of a curve
-_ALL_RUNS, _ALL_BANDS = 24_000, 12_000  # points of a page
+_ALL_RUNS, _ALL_BANDS = 20_000, 6_000  # points of a page
+_LEAST = 60  # points of a run's curve; where there is room for fewer, runs are not drawn one by one
 _MOST_MARKS = 1_000
-_MOST_HOVERED = 40  # points of a curve that answer the pointer; it could not choose among more
+# What a reader expects on a log axis of losses.
+_TICKS = tuple(digit * 10**power for power in (-2, -1, 0, 1) for digit in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8))
 Point = list[Value]
 Values = Float[np.ndarray, "N"]
 Series = Float[np.ndarray, "S"]
@@ -52,27 +54,31 @@ class Mark(NamedTuple):
     loss: float
 
 
-def section(study: Study) -> Section:
-    """Curves that can be switched by condition, activation, learning rate and seed."""
+def section(study: Study, shown: charts.Shown) -> list[Section]:
+    """Curves that can be switched by condition, activation, learning rate and seed; nothing without metrics."""
     rows = [*_rows(study, *training(study), "t"), *_rows(study, *validation(study), "v")]
+    # A log axis that began at the loss of step 0 would give most of its height to the first steps.
+    rows = [row for row in rows if row[3]]
     if not rows:
-        return Section("training", "Training curves", (Text("None: metrics.jsonl is missing."),))
+        return []
     found, n_spikes = marks(study)
-    rows += [[mark.run.key, mark.kind, "t", mark.step, mark.loss] for mark in found]
-    split = _SPLITS[0] if any(row[2] == "v" and row[3] for row in rows) else _SPLITS[1]
-    shown = (Choice("shown", "show", _SHOWN, _SHOWN[0]), Choice("split", "loss", _SPLITS, split))
-    filters = charts.Filters(study, *shown, rates=True, seeds=True)
+    rows += [[mark.run.key, mark.kind, "t", mark.step, mark.loss, None, None] for mark in found]
+    splits = [name for name in _SPLITS if any(row[2] == name[0] and row[1] in ("band", "run") for row in rows)]
+    kinds = [name for name, kind in zip(_SHOWN, ("band", "run"), strict=True) if any(row[1] == kind for row in rows)]
+    items: list[Choice | Slider] = []
+    params = {"shown": kinds[0], "split": splits[0], "from_step": 0}
+    items += [Choice("shown", "show", tuple(kinds), kinds[0])] if len(kinds) > 1 else []
+    items += [Choice("split", "loss", tuple(splits), splits[0])] if len(splits) > 1 else []
     last = int(max(row[3] for row in rows if isinstance(row[3], int)))
-    start = Controls((Slider("from_step", "from step", 0, last, max(1, last // 100), 0),))
-    filters.params["from_step"] = 0
-    blocks: list[Block] = [*filters.controls, start, _figure(study, filters, rows, found)]
+    items.append(Slider("from_step", "from step", 0, last, max(1, last // 100), 0))
+    blocks: list[Block] = [_figure(study, shown, params, rows, found, splits), Controls(tuple(items))]
     diverged = sum(mark.kind == "diverged" for mark in found)
     spikes = "Spikes are unknown: traces.jsonl, which holds every step, is missing"
     if any(run.steps is not None for run in study.runs):
         marked = f", {len(found) - diverged:,} of them marked" if n_spikes > len(found) - diverged else ""
         spikes = f"{n_spikes:,} spikes (loss or gradient norm above mean + 6 sd of the 128 steps before){marked}"
     words = f"{diverged} of {len(study.runs)} runs diverged. {spikes}"
-    return Section("training", "Training curves", (*blocks, Text(f"{words}.", "note")))
+    return [Section("training", "Training curves", (*blocks, Text(f"{words}.", "note")))]
 
 
 def training(study: Study, most: int = _ALL_RUNS) -> tuple[Values, list[Curve]]:
@@ -96,6 +102,8 @@ def validation(study: Study) -> tuple[Values, list[Curve]]:
 
 
 def _validated(run: Run) -> Iterator[tuple[int, float]]:
+    if not run.metrics and run.result:  # a study keeps the validation losses in its table
+        yield from run.result.curve
     for row in run.metrics:
         if row["split"] == "validation" and row.get("loss") is not None:
             yield row["step"], row["loss"]
@@ -173,29 +181,25 @@ def _spaced(count: int, most: int) -> list[int]:
 
 
 def _rows(study: Study, steps_N: Values, found: list[Curve], split: str) -> Iterator[Point]:
-    for curve in found:
-        keep = np.flatnonzero(np.isfinite(curve.loss_N)).tolist()
-        yield from _points(curve.run.key, "run", split, steps_N, [curve.loss_N], keep)
-    cells = bands(found)
+    if _ALL_RUNS // max(len(found), 1) >= _LEAST:
+        for curve in _solid_first(found):
+            keep = np.flatnonzero(np.isfinite(curve.loss_N)).tolist()
+            for index in keep:
+                yield [curve.run.key, "run", split, int(steps_N[index]), float(curve.loss_N[index]), None, None]
+    cells = bands(_solid_first(found))
     names = _names(study)
     chosen = _spaced(len(steps_N), max(2, _ALL_BANDS // max(1, len(cells))))
     for band in cells:
         keep = [index for index in chosen if np.isfinite(band.mean_N[index])]
         if len(keep) > 1:  # a single point makes no line
-            values = [band.mean_N, band.low_N, band.high_N]
-            yield from _points(names[band.cell], "band", split, steps_N, values, keep)
+            for index in keep:
+                values = (float(values_N[index]) for values_N in (band.mean_N, band.low_N, band.high_N))
+                yield [names[band.cell], "band", split, int(steps_N[index]), *values]
 
 
-def _points(
-    key: str, kind: str, split: str, steps_N: Values, values: Sequence[Values], keep: Sequence[int]
-) -> Iterator[Point]:
-    """Rows of a line, and again of its points that answer the pointer."""
-    hovered = {keep[place] for place in _spaced(len(keep), _MOST_HOVERED)}
-    for index in keep:
-        point = [split, int(steps_N[index]), *(float(values_N[index]) for values_N in values)]
-        yield [key, kind, *point]
-        if index in hovered:
-            yield [key, f"over {kind}", *point]
+def _solid_first(curves: Iterable[Curve]) -> list[Curve]:
+    """Where two lines meet, the solid one shows between the dashes of the other, which is drawn over it."""
+    return sorted(curves, key=lambda curve: bool(charts.style(curve.run.activation).dashes))
 
 
 def _names(study: Study) -> dict[tuple[str, str, float], str]:
@@ -215,43 +219,50 @@ def _curve_rows(study: Study) -> Rows:
     return Rows(_CURVES, [[key, *charts.place(cell), seed, link] for cell, key, seed, link in curves])
 
 
-def _figure(study: Study, filters: charts.Filters, rows: list[Point], found: list[Mark]) -> Figure:
+def _figure(
+    study: Study,
+    shown: charts.Shown,
+    params: dict[str, Any],
+    rows: list[Point],
+    found: list[Mark],
+    splits: Sequence[str],
+) -> Figure:
     lookup = alt.LookupData(data=alt.NamedData("curves"), key="id", fields=list(_CURVES[1:]))
     # A band is of all seeds, whichever are switched on.
-    expression = filters.expression.replace("&& indexof(seeds, datum.seed) >= 0", "")
     seeds = "(datum.seed === 'all' || indexof(seeds, datum.seed) >= 0)"
     mean = f"shown === '{_SHOWN[0]}'"
-    kinds = f"((indexof(datum.kind, 'band') >= 0) ? {mean} : (indexof(datum.kind, 'run') >= 0) ? !({mean}) : true)"
+    kinds = f"(datum.kind === 'band' ? {mean} : datum.kind === 'run' ? !({mean}) : true)"
     split = "(datum.split === slice(split, 0, 1) || datum.kind === 'diverged')"
-    chosen = f"{expression} && {seeds} && {kinds} && {split} && datum.step >= from_step"
+    chosen = shown.filter(charts.RATES, seeds, kinds, split, "datum.step >= from_step")
     scale = alt.Scale(type="log", nice=False)
-    y = alt.Y("loss:Q", title=f"loss, {study.unit}", scale=scale, axis=alt.Axis(format="~g", tickCount=6))
+    ticks = alt.Axis(values=list(_TICKS), format="~g", labelOverlap=True)
+    y = alt.Y("loss:Q", title=f"loss, {study.unit} (log scale)", scale=scale, axis=ticks)
+    of_lines = "datum.kind === 'band' || datum.kind === 'run'"
     base = alt.Chart().encode(x=charts.STEPS, color=charts.colour(study.activations), detail="id:N")
-    plain = alt.Chart().transform_filter("datum.kind === 'band'").encode(x=charts.STEPS, detail="id:N")
-    band = charts.band(plain, scale, study.activations)
-    lines = base.encode(y=y, **charts.lines(study.activations))
-    line = lines.transform_filter("datum.kind === 'band'").mark_line(strokeWidth=1.8)
-    run = lines.transform_filter("datum.kind === 'run'").mark_line(strokeWidth=1, opacity=0.75)
+    plain = alt.Chart().encode(x=charts.STEPS, detail="id:N")
+    band = charts.band(plain.transform_filter("datum.kind === 'band'"), scale, study.activations)
+    lines = base.transform_filter(of_lines).encode(y=y, **charts.lines(study.activations))
+    line = lines.mark_line(strokeWidth=1.6)
     tips = ["activation:N", "rate:N", "seed:N", "step:Q", "loss:Q", "low:Q", "high:Q"]
     # Invisible points answer the pointer, which finds no single datum of a line.
-    over = base.transform_filter("indexof(datum.kind, 'over') === 0").mark_point(opacity=0, size=120, filled=True)
-    over = over.encode(y=y, tooltip=tips)
+    over = base.transform_filter(of_lines).mark_point(opacity=0, size=120, filled=True).encode(y=y, tooltip=tips)
     shapes = alt.Scale(domain=["spike", "diverged"], range=["triangle-up", "cross"])
     mark = base.transform_filter("datum.kind === 'spike' || datum.kind === 'diverged'")
     mark = mark.mark_point(size=60, filled=True, opacity=0.8, cursor="pointer")
     shape = alt.Shape("kind:N", scale=shapes, legend=None)
     mark = mark.encode(y=y, shape=shape, tooltip=[*tips[:5], "kind:N"])
-    layers = alt.layer(band, line, run, mark, over).properties(width=250, height=200)
+    grey = plain.transform_filter(of_lines).encode(y=y)
+    layers = alt.layer(*shown.with_grey(grey, band, line, mark, over, detail="id:N")).properties(width=250, height=200)
     chart = charts.by_rate(study, layers).transform_lookup(lookup="id", from_=lookup).transform_filter(chosen)
     diverged = sum(one.kind == "diverged" for one in found)
-    splits = [name for name in _SPLITS if any(row[1] == "band" and row[2] == name[0] for row in rows)]
     return Figure(
         "training-figure",
-        charts.spec(chart, filters.params),
+        charts.spec(chart, shown.params | params),
         {"points": Rows(COLUMNS, rows), "curves": _curve_rows(study)},
         f"Loss over steps, a panel for each of {len(study.rates)} learning rates, a line for each of "
         f"{', '.join(study.activations)}; {diverged} runs diverged. The tables above list the final losses.",
-        "Line and band: mean, minimum and maximum over seeds. Training losses are means over the steps since the "
-        "previous point. Triangles are spikes, crosses the ends of diverged runs; a click on one leads to its run.",
+        "Line and band: mean, minimum and maximum over seeds, from the first evaluation after step 0 on. Training "
+        "losses are means over the steps since the previous point. Triangles are spikes, crosses the ends of diverged "
+        "runs; a click on one leads to its run.",
         {f"{name}_curves": {"split": name} for name in splits},
     )

@@ -1,20 +1,17 @@
-"""The top of a report: question, verdict with its interval, limits; and Text B's table beside a replication."""
+"""The top of a report: question, answer and limits."""
 
 import collections
 import dataclasses
-import math
 from collections.abc import Iterator, Sequence
 
 from actlab.analysis import comparison, protocol
+from actlab.analysis import study as studies
 from actlab.analysis.comparison import Comparison
-from actlab.analysis.effects import ALPHA, Effect, nats, paired_resolution
+from actlab.analysis.effects import ALPHA, nats, paired_resolution
 from actlab.analysis.verdicts import words
-from actlab.claims import relu_vs_gelu as theirs
-from actlab.errors import UserError
-from actlab.report import charts
-from actlab.report.charts import style
-from actlab.report.page import Block, Cell, Listing, Section, Table, Text
-from actlab.report.study import Run, Study, words_of
+from actlab.errors import UserError, suggestion
+from actlab.report.page import Block, Details, Listing, Section, Table
+from actlab.report.study import Study, words_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,13 +27,19 @@ class Compared:
         return {of[one.condition.results[0].place]: one for one in self.comparisons}
 
 
-def compare(study: Study, questions: Sequence[str]) -> Compared:
+def compare(study: Study, questions: Sequence[str], baseline: str = "") -> Compared:
     """Compares the activations at every condition at which two of them have ended.
 
+    Without questions or a baseline, the questions are those of the folder's study.py, as `actlab verdict` has them.
+
     Raises:
-        UserError: a question names an activation that the study lacks.
+        UserError: a question or the baseline names an activation that the study lacks.
     """
-    asked = [protocol.parse_question(text, study.activations) for text in questions]
+    if baseline and baseline not in study.activations:
+        raise UserError(f"--baseline={baseline} has no runs here: {suggestion(baseline, study.activations)}")
+    texts = questions or (() if baseline else _own_questions(study))
+    asked = [protocol.parse_question(text, study.activations) for text in texts]
+    comparison.require_one_way(asked, baseline)
     ended: dict[str, set[str]] = collections.defaultdict(set)
     for run in study.runs:
         if run.result and run.status != "stopped":
@@ -45,9 +48,17 @@ def compare(study: Study, questions: Sequence[str]) -> Compared:
     if not ready:
         return Compared((), "a comparison needs two activations trained to the end under the same condition.")
     try:
-        return Compared(tuple(comparison.compare(ready, asked)))
+        return Compared(tuple(comparison.compare(ready, asked, baseline=baseline)))
     except UserError as error:
         return Compared((), str(error))
+
+
+def _own_questions(study: Study) -> tuple[str, ...]:
+    found = [one for source in study.sources if (one := studies.find(source.path))]
+    return found[0].of(study.activations).questions if len(found) == 1 and len(study.sources) == 1 else ()
+
+
+_NAMED = 6  # activations that a question names
 
 
 def question(study: Study) -> str:
@@ -56,21 +67,29 @@ def question(study: Study) -> str:
     if said:
         return said[0]
     rates = _counted(len(study.rates), "learning rate")
-    if len(study.activations) == 1:
-        return f"Which validation loss does {study.activations[0]} reach at {rates}?"
-    names = ", ".join(study.activations[:-1]) + f" or {study.activations[-1]}"
-    return f"Which has the lowest validation loss, {names}, at {rates} and {_counted(len(study.seeds), 'seed')}?"
+    names = study.activations
+    if len(names) == 1:
+        return f"Which validation loss does {names[0]} reach at {rates}?"
+    if len(names) > _NAMED:
+        which = f"Which of {len(names)} activations has the lowest loss"
+    else:
+        which = f"Which has the lowest loss, {', '.join(names[:-1])} or {names[-1]}"
+    return f"{which}, at {rates} and {_counted(len(study.seeds), 'seed')}?"
 
 
 def lead(study: Study, compared: Compared) -> str:
-    """The verdict at the first condition, in a sentence."""
+    """The answer in a sentence, for each condition."""
     if compared.comparisons:
-        return compared.comparisons[0].sentences[0]
+        found = compared.by_condition(study)
+        several = len(found) > 1
+        told = {name: one.answer[:1].lower() + one.answer[1:] if several else one.answer for name, one in found.items()}
+        return " ".join(f"With {name}, {answer}" if several else answer for name, answer in told.items())
     done = [result for result in study.results if result.status == "finished"]
     if not done:
         return f"No verdict yet: {progress(study)}."
     best = min(done, key=lambda result: result.final_loss)
-    return f"No verdict: {compared.reason.rstrip('.')}. The lowest loss is {best.final_loss:.4f}, of {best.run}."
+    lowest = f"The lowest loss is {best.final_loss:.4f} {best.unit}, of {best.run}."
+    return f"{lowest} No verdict: {compared.reason.rstrip('.')}."
 
 
 def progress(study: Study) -> str:
@@ -80,24 +99,26 @@ def progress(study: Study) -> str:
 
 
 def section(study: Study, compared: Compared) -> Section:
-    """The question, the verdict and its limits."""
-    blocks: list[Block] = [Text(question(study), "lead")]
-    blocks += [Text(warning, "warning") for warning in _unfinished(study)]
-    for one in compared.comparisons:
-        blocks += [Text(sentence[:1].upper() + sentence[1:], "lead") for sentence in one.sentences]
-    if not compared.comparisons:
-        blocks.append(Text(lead(study, compared), "lead"))
-    blocks += [Text("Limits:"), Listing(tuple(_limits(study, compared)))]
+    """What the answer holds for, folded; each verdict in full; the claims that the study settles."""
+    blocks: list[Block] = [
+        Details("scope", "What this holds for, and warnings", (Listing(tuple(_limits(study, compared))),))
+    ]
+    sentences = [sentence for one in compared.comparisons for sentence in one.sentences]
+    if sentences:
+        told = Listing(tuple(f"{sentence[:1].upper()}{sentence[1:]}" for sentence in sentences))
+        blocks.append(Details("full", "Each verdict in full", (told,)))
     claims = {key: entry for source in study.sources for key, entry in source.claims.items()}
     if claims:
         rows = [
             [key, str(entry.get("verdict", "-")), words(entry.get("evidence", "-"))] for key, entry in claims.items()
         ]
-        blocks.append(Table("claims", ("claim", "verdict", "evidence"), rows, "Claims settled by this study."))
-    return Section("verdict", "Question and verdict", tuple(blocks))
+        table = Table("claims", ("claim", "verdict", "evidence"), rows)
+        blocks.append(Details("settled", f"Claims settled by this study: {len(claims)}", (table,)))
+    return Section("limits", "Limits", tuple(blocks))
 
 
-def _unfinished(study: Study) -> Iterator[str]:
+def unfinished(study: Study) -> Iterator[str]:
+    """Warnings about runs that have not ended, and about files."""
     open_ones = [run for run in study.runs if run.result is None]
     if any(run.status == "in training" for run in open_ones):
         yield f"Still in training: {progress(study)}. This page shows the runs that have ended so far."
@@ -148,75 +169,3 @@ def _limits(study: Study, compared: Compared) -> Iterator[str]:
 
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'s' if count != 1 else ''}"
-
-
-# Columns of Text B's table and the closest of ours; its `Dead %` is undefined.
-_COLUMNS = (
-    ("validation loss", theirs.LOSS, "loss"),
-    ("dead share, taken as z < 0", theirs.DEAD, "negative_fraction"),
-    ("mean output", theirs.MEAN, "post_mean"),
-    ("gradient norm, ours the late median", theirs.GRADIENT, "grad_norm_p50"),
-)
-_SHARED = 2  # common learning rates from which on a study is a replication
-
-
-def is_replication(study: Study) -> bool:
-    """Whether a study has Text B's two activations at its learning rates."""
-    return set(study.activations) == set(theirs.LOSS) and len(set(study.rates) & set(theirs.RATES)) >= _SHARED
-
-
-def text_b(study: Study) -> Section:
-    """Text B's numbers, one run each, beside ours with intervals over seeds."""
-    first = max((run.result for run in study.runs if run.result), key=lambda result: result.steps, default=None)
-    scale = (
-        f"{first.parameters:,} parameters, {first.steps:,} steps of {first.data} ({first.tokenizer})" if first else "-"
-    )
-    words = (
-        "Text B reports one run per cell, at about 10.7 million parameters and 5,000 steps; warmup, clipping, batch "
-        f"size and the meaning of dead are not stated. Ours: {scale}; mean over seeds with its 95% interval. Losses at "
-        "another tokenizer or size are not directly comparable: compare the order of the two and the differences."
-    )
-    blocks: list[Block] = [Text(words)]
-    for condition in study.conditions:
-        columns = (
-            "learning rate",
-            "activation",
-            *(f"{who}: {name}" for name, *_ in _COLUMNS for who in ("Text B", "ours")),
-        )
-        at = f" at {condition}" if condition else ""
-        rows = list(_rows(study, condition))
-        blocks.append(Table(f"text-b-{condition}", columns, rows, f"Text B's table beside ours{at}."))
-    return Section("text-b", "Text B's table beside ours", tuple(blocks))
-
-
-def _rows(study: Study, condition: str) -> Iterator[list[Cell | str]]:
-    found = study.cells()
-    for index, rate in enumerate(theirs.RATES):
-        for name in theirs.LOSS:
-            runs = found.get((condition, name, rate), [])
-            cells: list[Cell | str] = []
-            for _, table, field in _COLUMNS:
-                cells += [charts.number(table[name][index], ".3g"), _ours(runs, field, condition)]
-            yield [Cell(charts.rate(rate), rate), Cell(name, swatch=style(name)), *cells]
-
-
-def _ours(runs: Sequence[Run], field: str, condition: str) -> Cell:
-    values = tuple(value for run in runs if (value := _value(run, field)) is not None)
-    if not values:
-        return Cell("-")
-    effect = Effect(values)
-    assert effect.mean is not None
-    text = f"{effect.mean:.3g}"
-    if effect.interval:
-        text += f" ({effect.interval.low:.3g} to {effect.interval.high:.3g})"
-    one = runs[0]
-    return Cell(
-        text, effect.mean, "runs-table", charts.words(one.activation, charts.rate(one.learning_rate), condition)
-    )
-
-
-def _value(run: Run, field: str) -> float | None:
-    if run.result is None or run.status == "stopped":
-        return None
-    value = run.result.loss if field == "loss" else float(run.row.get(field) or "nan")
-    return value if math.isfinite(value) else None

@@ -46,7 +46,8 @@ def result_row(
         "data": config.data.name,
         "tokenizer": config.data.tokenizer,
         "status": "diverged" if diverged else "finished" if step == config.train.n_steps else "stopped",
-        "initial_loss": losses[0][0] if losses else math.nan,
+        # Of step 0 alone: the first row of a file that has lost some is of a later step.
+        "initial_loss": next((loss for loss, at in losses if at == 0), math.nan),
         "final_loss": math.nan if diverged else losses[-1][0],
         "test_loss": math.nan if diverged or not tested else tested[-1],
         "best_loss": best_loss,

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from actlab import config as config_lib
-from actlab.analysis.effects import judge, paired, t_interval
+from actlab.analysis.effects import from_zero, judge, paired, t_interval
 from actlab.cli import command
 from actlab.config import Config, sweep
 from actlab.errors import UserError
@@ -196,7 +196,7 @@ def epochs(stages: Curves) -> Rows:
             for step, seeds in sorted(steps.items()):
                 first = next(iter(seeds.values()))
                 place = {"stage": stage, **arm._asdict(), "step": step, "epoch": float(first["epoch"])}
-                low, high = t_interval(np.array(list(_losses(seeds).values())))
+                low, high = from_zero(t_interval(np.array(list(_losses(seeds).values()))))
                 scores = {"loss": _mean(seeds, "loss"), "low": low, "high": high}
                 more = {name: _mean(seeds, name) for name in MEASURED}
                 rows.append({**place, "seeds": len(seeds), **scores, **more})

@@ -1,4 +1,4 @@
-"""The ranking of all activations as a table in Markdown: loss, group, best rate, sensitivity, GELU's distance, cost.
+"""The ranking of all activations as a table in Markdown: loss, best rate, sensitivity, GELU's distance, cost.
 
 Command: python experiments/all_activations/table.py [FOLDER]
 FOLDER, the study's own by default, holds verdicts.json. Costs are those of experiments/activation_cost.
@@ -20,7 +20,6 @@ COSTS = FOLDER.parent / "activation_cost" / "costs.csv"
 BASELINE = "gelu"
 HEADER = (
     "activation",
-    "group",
     "loss, nats/byte (95%)",
     "best rate",
     f"minus {BASELINE}",
@@ -68,24 +67,12 @@ def lines(comparison: Mapping[str, Any], cost: Cost) -> Iterator[str]:
 def _cells(one: Mapping[str, Any], pair: Mapping[str, Any] | None, cost: Cost) -> Iterator[str]:
     name = one["activation"]
     yield name
-    yield _letters(one["groups"])
     yield f"{one['loss']:.3f} ({_range(one['interval'])})"
     yield f"{one['best_rate']:g}"
     yield _difference(pair) if pair else ""
     yield f"{one['sensitivity']:.3f} ({_range(one['sensitivity_interval'])})" if one["sensitivity_interval"] else ""
     yield f"{sum(one['failed'].values())} of {one['runs']}"
     yield f"{cost[name][0]:.2f} ({_range(cost[name][1:], 2)})" if name in cost else "not measured"
-
-
-def _letters(groups: Iterable[str]) -> str:
-    # a, b, c, f as a-c f: dozens of activations share most of their letters.
-    runs: list[str] = []
-    for letter in groups:
-        if runs and len(letter) == 1 and ord(letter) == ord(runs[-1][-1]) + 1:
-            runs[-1] = f"{runs[-1][0]}-{letter}"
-        else:
-            runs.append(letter)
-    return " ".join(runs)
 
 
 def _difference(pair: Mapping[str, Any]) -> str:

@@ -323,8 +323,9 @@ def test_words(differences, verdict):
     assert verdicts(differences) == [verdict]
 
 
-def test_a_difference_goes_before_equivalence_which_depends_on_the_margin():
-    assert verdicts((-0.001, -0.0011, -0.0009)) == [Verdict.SUPPORTED]
+def test_equivalence_depends_on_the_margin_and_goes_before_a_difference():
+    assert verdicts((-0.001, -0.0011, -0.0009)) == [Verdict.EQUIVALENT]
+    assert verdicts((-0.001, -0.0011, -0.0009), margin=5e-4) == [Verdict.SUPPORTED]
     assert verdicts(NEAR, margin=1e-5) == [Verdict.UNDECIDED]
     assert verdicts(WIDE, margin=1.0) == [Verdict.EQUIVALENT]
 

@@ -177,8 +177,7 @@ def trained(tmp_path_factory, texts) -> pathlib.Path:
 
 def page(*folders: pathlib.Path, questions: Sequence[str] = (), n_samples: int = 0) -> str:
     """The page of some folders."""
-    found = study_lib.read(folders)
-    return report.page(found, report.sections(found, questions, n_samples))
+    return report.build(study_lib.read(folders), questions, n_samples).html()
 
 
 def text(*folders: pathlib.Path, **options: Any) -> str:

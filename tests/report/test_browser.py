@@ -1,7 +1,11 @@
 """Pages in a real browser: figures draw, controls move them, tables sort and filter, links lead, nothing is loaded."""
 
+import csv
+import itertools
+import time
+import xml.etree.ElementTree as ElementTree
+
 import pytest
-from chromium import WIDTHS
 
 from actlab import activations
 from actlab.report import activation_table, explorer
@@ -12,6 +16,7 @@ from actlab.report.page import (
     Controls,
     Details,
     Figure,
+    Records,
     Rows,
     Section,
     Slider,
@@ -28,19 +33,34 @@ NAMES = ("relu", "tanh", "leaky_relu", "geglu")
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory, six, study, workdirs):
-    """Files by name: a page of blocks, reports of 1, 6 and 120 runs and of hostile names, and the explorer."""
+def built():
+    """Seconds that it took to build each report."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory, six, study, workdirs, built):
+    """Files by name: a page of blocks, reports of 1, 6, 120 and 1,330 runs and of hostile names, and the explorer."""
     folder = tmp_path_factory.mktemp("pages")
     one = workdirs.write(folder / "one", workdirs.config_of({"model.activation": ("gelu",), "seed": (1,)}))
     hostile = workdirs.copied(six, folder / "w<b>", "results.csv", "config.json", "metrics.jsonl")
     for name in ("results.csv", "metrics.jsonl"):
         text = (hostile / name).read_text()
         (hostile / name).write_text(text.replace("relu-lr0.001-seed1", HOSTILE))
-    texts = {
-        name: workdirs.page(path) for name, path in (("one", one), ("six", six), ("study", study), ("hostile", hostile))
+    axes = {
+        "model.activation": activations.names(),
+        "optimizer.learning_rate": (1e-2, 3e-3, 1e-3, 3e-2, 3e-4, 1e-1, 3e-1),
+        "seed": (1, 2, 3, 4, 5),
     }
+    thousand = workdirs.write(folder / "thousand", workdirs.config_of(axes, n_steps=1000))
+    texts = {}
+    reports = (("one", one), ("six", six), ("study", study), ("hostile", hostile), ("thousand", thousand))
+    for name, path in reports:
+        begin = time.monotonic()
+        texts[name] = workdirs.page(path)
+        built[name] = time.monotonic() - begin
     texts["explorer"] = explorer.page([explorer.facts(name) for name in NAMES])
-    texts["blocks"] = render("A <page>", "lead", blocks())
+    texts["blocks"] = render("A <page>", "lead", blocks(), Controls((Choice("tone", "tone", ("x", "y"), "x"),)))
     for name, text in texts.items():
         (folder / f"{name}.html").write_text(text)
     return {name: folder / f"{name}.html" for name in texts}
@@ -75,15 +95,22 @@ def blocks():
         )
     )
     cells = [
-        [Cell("ten", link="more"), Cell("10", 10.0), "diverged"],
-        [Cell("nine", link="table", words="=ten"), Cell("9", 9.0), "finished"],
+        ["ten", Cell("10", 10.0), "diverged"],
+        ["nine", Cell("9", 9.0), "finished"],
         ["none", "-", "finished later"],
     ]
-    table = Table("table", ("run", "loss", "a long heading " * 12), cells, "runs", filtered=True)
+    links = ("more", "table =ten", "record-2")
+    table = Table("table", ("run", "loss", "a long heading " * 12), cells, "runs", filtered=True, links=links)
+    many = Table("many", ("number",), [[Cell(str(n), n)] for n in range(70)])
+    records = Records(
+        "records", ("name", "loss", "seed"), {"record-1": ("one", "1", ""), "record-2": ("two", "2", "7")}
+    )
     return [
         Section("figures", "Figures", (controls, Figure("lines", lines, {"d": rows}, "alt of lines"))),
         Section("others", "Others", (Figure("facet", facet, {"d": rows}, "alt of facet", "caption"),)),
-        Section("tables", "Tables", (table, Details("more", "more", (Text("unfolded"), Code("x" * 500))))),
+        Section(
+            "tables", "Tables", (table, many, records, Details("more", "more", (Text("unfolded"), Code("x" * 500))))
+        ),
     ]
 
 
@@ -111,12 +138,145 @@ def first(browser, table="table"):
 
 @pytest.mark.parametrize("name", ["blocks", "one", "six", "study", "hostile", "explorer"])
 def test_a_page_draws_fits_and_loads_nothing(browser, pages, name):
-    for width, scheme in zip(WIDTHS, ("light", "dark", "light"), strict=True):
+    for width, scheme in zip((400, 768, 1400), ("light", "dark", "light"), strict=True):
         browser.open(pages[name], width, scheme)
+        browser.draw_all()
         assert browser.empty_figures() == []
         assert browser.overflow() <= 0
         assert browser.complaints() == []
         assert browser.requests() == [pages[name].as_uri()]
+
+
+# What a page may weigh: bytes, elements when all is drawn, stops of the tab key, pixels of height, seconds.
+MOST = {"bytes": 3e6, "nodes": 12_000, "stops": 2_000, "height": 12_000, "seconds": 3.0}
+COUNTED = """
+const all = [...document.querySelectorAll('*')];
+return {nodes: all.length, height: document.documentElement.scrollHeight,
+        stops: all.filter((one) => one.tabIndex >= 0 && one.checkVisibility()).length}
+"""
+
+
+@pytest.mark.parametrize(("name", "limit"), [("one", 12), ("six", 12), ("study", 20), ("thousand", 60)])
+def test_a_page_of_any_size_is_built_soon_and_opens_at_once(browser, pages, built, name, limit):
+    assert built[name] < limit, "seconds to build"
+    weight = {"bytes": pages[name].stat().st_size}
+    browser.open(pages[name], 1400)
+    weight["seconds"] = browser.run("return performance.now()") / 1000
+    browser.draw_all()
+    weight |= browser.run(COUNTED)
+    assert {key: value for key, value in weight.items() if value > MOST[key]} == {}
+
+
+def test_question_answer_and_ranking_are_seen_when_a_report_opens(browser, pages):
+    for name in ("six", "study", "thousand"):
+        browser.open(pages[name], 1400)
+        ends = "return ['h1', '.lead', '#ranking-figure .drawing'].map((one) => document.querySelector(one)"
+        assert max(browser.run(f"{ends}.getBoundingClientRect().bottom)")) <= 900
+        assert browser.run("return document.title") == browser.run("return document.querySelector('h1').textContent")
+
+
+def test_a_page_of_a_thousand_runs_shows_fifty_rows_and_the_others_on_demand(browser, pages):
+    browser.open(pages["thousand"], 1400)
+    assert len(first(browser, "runs-table")) == 50
+    browser.run("document.querySelector('#runs-table .more').click()")
+    assert len(first(browser, "runs-table")) == 1330
+    assert len(set(browser.run(CURVES))) <= 4  # three in colour, one grey
+
+
+CURVES = (
+    "return [...document.querySelectorAll('#rates-figure .mark-line path')].map((one) => one.getAttribute('stroke'))"
+)
+
+
+def test_what_is_chosen_stands_in_the_address(browser, pages):
+    browser.open(pages["study"])
+    browser.click(".bar .pop[name=bar] summary")
+    move(browser, ".bar select", "warmup_steps=20")
+    browser.run("document.querySelector('.bar input[value=relu]').click()")
+    move(browser, "#training [data-param=split]", "training")
+    address = browser.run("return location.href")
+    assert "warmup_steps%3D20" in address and ".activations=gelu" in address and "training.split=training" in address
+    browser.run("location.href = 'about:blank'")
+    browser.open_address(address)
+    state = (
+        "return [document.querySelector('.bar select').value, document.querySelector('.bar input[value=relu]').checked,"
+    )
+    state += "document.querySelector('#training [data-param=split]').value]"
+    assert browser.run(state) == ["warmup_steps=20", False, "training"]
+    assert browser.run("return document.querySelector('.bar .pop output').value") == "gelu"
+
+
+def test_a_figure_can_be_saved_and_read_as_a_table(browser, pages, tmp_path):
+    browser.open(pages["six"])
+    browser.keep_downloads(tmp_path)
+    for kind in ("svg", "csv"):
+        browser.run(f"document.querySelector('#ranking-figure [data-save={kind}]').click()")
+    end = time.monotonic() + 30
+    while len(found := [path for path in tmp_path.iterdir() if path.suffix in (".svg", ".csv")]) < 2:
+        assert time.monotonic() < end, "nothing is saved"
+        time.sleep(0.05)
+    svg, table = (tmp_path / f"ranking-figure.{kind}" for kind in ("svg", "csv"))
+    assert len(found) == 2 and "var(" not in svg.read_text() and ElementTree.parse(svg).getroot().tag.endswith("svg")
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert {row["activation"] for row in rows} == {"relu", "gelu"} and float(rows[0]["value"]) > 1
+    browser.run("document.querySelector('#ranking-figure [data-values]').click()")
+    shown_rows = "return [...document.querySelectorAll('#ranking-figure tbody tr')].length"
+    assert browser.run(shown_rows) == len(rows)
+    browser.run("document.querySelector('#ranking-figure [data-values]').click()")
+    assert browser.run(shown_rows) == 0
+
+
+# Text by 4.5 to 1, graphics by 3 to 1: WCAG 2.2, 1.4.3 and 1.4.11.
+CONTRASTS = """
+const rgb = (text) => text.match(/[0-9.]+/g).map(Number);
+const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+const WEIGHTS = [0.2126, 0.7152, 0.0722];
+const light = (colour) => WEIGHTS.reduce((sum, weight, at) => sum + weight * linear(colour[at] / 255), 0);
+function paperOf(one) {
+  for (; one; one = one.parentElement) {
+    const colour = rgb(getComputedStyle(one).backgroundColor);
+    if (colour.length < 4 || colour[3] > 0) return colour;
+  }
+  return [255, 255, 255];
+}
+const low = [];
+const texts = 'h1, h2, p, a, button, summary, label, th, td, figcaption, output, text';
+for (const one of document.querySelectorAll(`${texts}, [stroke^="var"]`)) {
+  // A grid says nothing.
+  if (!one.checkVisibility() || one.getAttribute('stroke') === 'var(--line)') continue;
+  const graphic = one.matches('[stroke^="var"]'), style = getComputedStyle(one);
+  const ink = rgb(graphic ? style.stroke : one.matches('text') ? style.fill : style.color);
+  const [x, y] = [light(ink), light(paperOf(one))].sort((a, b) => b - a), ratio = (x + 0.05) / (y + 0.05);
+  if (ratio < (graphic ? 3 : 4.5)) low.push([one.tagName, one.textContent.slice(0, 20), ratio.toFixed(2)].join(' '));
+}
+return [...new Set(low)];
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_and_graphics_stand_out_from_the_paper(browser, pages, scheme):
+    for name in ("study", "explorer"):
+        browser.open(pages[name], 1400, scheme)
+        browser.draw_all()
+        assert browser.run(CONTRASTS) == []
+
+
+NAMELESS = """
+return [...document.querySelectorAll('a, button, input, select, summary, [role=img], [role=region]')].filter((one) => {
+  const label = one.labels?.length ? one.labels[0].textContent : '';
+  return !(one.getAttribute('aria-label') || one.textContent || label || '').trim();
+}).map((one) => one.outerHTML.slice(0, 80))
+"""
+
+
+def test_whatever_takes_the_focus_has_a_name_and_headings_come_in_order(browser, pages):
+    for name in ("study", "explorer", "blocks"):
+        browser.open(pages[name], 1400)
+        browser.draw_all()
+        assert browser.run(NAMELESS) == []
+        levels = browser.run("return [...document.querySelectorAll('h1, h2, h3')].map((one) => Number(one.tagName[1]))")
+        assert levels[0] == 1 and levels.count(1) == 1
+        assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
 
 
 def test_the_network_is_cut(browser, pages):
@@ -172,7 +332,14 @@ def test_a_table_sorts_and_filters_and_links_lead(browser, pages):
     assert first(browser) == ["ten"]
     assert not browser.run("return document.querySelector('#more').open")
     browser.click("#table tbody tr:nth-child(1) a")
-    browser.wait("return document.querySelector('#more').open")  # its event comes after the click
+    assert browser.run("return document.querySelector('#more').open")
+    browser.type("#table input", "later ")
+    browser.click("#table tbody tr td:nth-child(3)")  # anywhere in a row
+    told = "return [...document.querySelectorAll('#records td, #records h3')].map((one) => one.textContent)"
+    assert browser.run(told) == ["two", "2", "7"]
+    assert len(first(browser, "many")) == 50
+    browser.click("#many .more")
+    assert first(browser, "many")[-1] == "69"
 
 
 def test_a_mark_leads_to_its_place(browser, pages):
@@ -188,35 +355,38 @@ def test_curves_of_a_report_are_switched_off_and_on(browser, pages):
         browser.wait(f"return document.querySelectorAll('#training-figure .mark-line path').length === {count}")
 
     browser.open(pages["study"])
+    browser.draw_all()
     wait(10)  # two activations at five rates
-    browser.click("#training [data-param=activations] input[value=relu]")
+    switch = "document.querySelector('.bar [data-param=%s] input[value=\"%s\"]').click()"
+    browser.run(switch % ("activations", "relu"))
     wait(5)
-    browser.click("#training [data-param=rates] input[value='0.01']")
+    browser.run(switch % ("rates", "0.01"))
     wait(4)
     move(browser, "#training [data-param=shown]", "every run")
     wait(24)
-    browser.click("#training [data-param=seeds] input[value='6']")
+    browser.run(switch % ("seeds", "6"))
     wait(20)
     before = browser.run("return document.querySelector('#layers-figure svg').outerHTML")
-    move(browser, "#layers [data-param=metric]", "D6 permanently dead units")
+    move(browser, "#layers [data-param=metric]", "permanently dead units (D6)")
     browser.wait("return document.querySelector('#layers-figure svg').outerHTML !== arguments[0]", before)
     assert browser.empty_figures() == []
 
 
 def test_runs_of_a_report_are_filtered_and_reached(browser, pages):
     browser.open(pages["study"])
-    assert len(first(browser, "runs-table")) == 120
+    assert browser.run("return document.querySelector('#runs-table output').value") == "120 rows"
     browser.type("#runs-table input", "diverged warmup_steps=20")
     names = first(browser, "runs-table")
     assert len(names) == 3
-    browser.click("#runs-table tbody tr:not([hidden]) a")
-    assert browser.run("return document.querySelector(location.hash).open")
-    assert names[0] in browser.run("return document.querySelector(location.hash).textContent")
-    browser.click("#ranking table tbody tr:first-child a")
+    browser.click("#runs-table tbody tr a")
+    told = "return document.querySelector('#run').textContent"
+    assert names[0] in browser.run(told) and "--run=" in browser.run(told)
+    browser.run("document.querySelector('#ranking-table tbody tr:first-child a').click()")
     names = first(browser, "runs-table")
     assert len(names) == 6 and all(name.startswith("gelu-lr0.001") and name.endswith("warmup_steps0") for name in names)
     browser.open(pages["hostile"])
     assert HOSTILE in first(browser, "runs-table")
+    browser.run("document.querySelector('#runs-table tbody tr td').click()")
     assert browser.run("return document.querySelectorAll('img').length") == 0
 
 
@@ -235,6 +405,7 @@ def test_picking_an_activation_shows_its_curves_and_rows(browser, pages):
         )
 
     browser.open(pages["explorer"])
+    browser.draw_all()
     wait("curves", ["relu", "tanh"])
     browser.click("#explore input[value=geglu]")
     browser.click("#explore input[value=relu]")
@@ -249,6 +420,7 @@ def test_picking_an_activation_shows_its_curves_and_rows(browser, pages):
 
 def test_the_controls_of_the_explorer_choose_numbers_reach_and_dtype(browser, pages):
     browser.open(pages["explorer"])
+    browser.draw_all()
     place = "return document.querySelector('#scales .mark-rule.role-mark line').getBoundingClientRect().x"
     before = browser.run(place)
     move(browser, "#explore [data-param=scale]", 2.7)
@@ -265,7 +437,7 @@ def test_the_controls_of_the_explorer_choose_numbers_reach_and_dtype(browser, pa
     before = browser.run(low)
     move(browser, "#zones select", "float16")
     browser.wait(f"{low} > {before}")
-    assert {row[0]: row[1:] for row in shown(browser, "zones-table")}["tanh"] == ["float16", "-", "-9.359", "9.359"]
+    assert {row[0]: row[1:] for row in shown(browser, "zones-table")}["tanh"] == ["-", "-9.359", "9.359"]
 
 
 @pytest.mark.parametrize("name", ["blocks", "six", "explorer"])

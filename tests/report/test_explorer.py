@@ -1,7 +1,6 @@
 """The explorer's page: its numbers are the library's, its curves pass through the formulas, its bytes are the same."""
 
 import itertools
-import json
 import math
 import re
 import types
@@ -10,6 +9,7 @@ import commands
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from pages import cells, points
 
 from actlab import activations
 from actlab.cli import activations as command
@@ -39,20 +39,7 @@ def page(known):
 
 def data(page, figure):
     """Rows of a figure as the page has them."""
-    found = re.search(rf'<figure id="{figure}">.*?application/json">(.*?)</script>', page, re.DOTALL)
-    table = json.loads(found[1])["data"]["points"]
-    return [types.SimpleNamespace(**dict(zip(table["columns"], row, strict=True))) for row in table["rows"]]
-
-
-def cells(page, table):
-    """Of each row of a table: the texts, and the numbers by which it sorts."""
-    body = re.search(rf'id="{table}".*?<tbody>(.*?)</tbody>', page, re.DOTALL)[1]
-    rows = [re.findall(r"<td([^>]*)>(.*?)</td>", row, re.DOTALL) for row in body.split("</tr>")[:-1]]
-    order = lambda tag: float(found[1]) if (found := re.search('data-order="([^"]*)"', tag)) else None  # noqa: E731
-    return [
-        ([re.sub(r"<[^>]*>", "", text).strip() for _, text in row], [order(attributes) for attributes, _ in row])
-        for row in rows
-    ]
+    return [types.SimpleNamespace(**row) for row in points(page, figure)]
 
 
 def close(found, true, digits):
@@ -64,8 +51,8 @@ def close(found, true, digits):
 @pytest.mark.parametrize("name", NAMES)
 def test_moments_of_table_and_figure_are_the_librarys(page, name):
     rows = {numbers[1]: numbers[2:] for texts, numbers in cells(page, "numbers") if texts[0] == name}
-    points = {(row.quantity, row.s): row.y for row in data(page, "scales") if row.activation == name}
-    assert tuple(rows) == SCALES and len(points) == 6 * len(SCALES)
+    marks = {(row.quantity, row.s): row.y for row in data(page, "scales") if row.activation == name}
+    assert tuple(rows) == SCALES and len(marks) == 6 * len(SCALES)
     for scale in (0.1, 0.7, 1.0, 4.0):
         true = activations.moments(name, scale)
         expected = {
@@ -78,7 +65,7 @@ def test_moments_of_table_and_figure_are_the_librarys(page, name):
         }
         for shown, (quantity, value) in zip(rows[scale], expected.items(), strict=True):
             assert close(shown, value, 5), (scale, quantity)
-            assert close(points[quantity, scale], value, 4), (scale, quantity)
+            assert close(marks[quantity, scale], value, 4), (scale, quantity)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -160,7 +147,7 @@ def test_every_formula_is_plain_text():
 
 def test_formulas_come_with_sources_and_defaults(page):
     rows = {texts[0]: texts[1:] for texts, _ in cells(page, "formulas-table")}
-    assert rows["leaky_relu"] == ["x if x &gt; 0 else a x", "Maas et al. 2013", "slope = 0.01", ""]
+    assert rows["leaky_relu"] == ["x if x > 0 else a x", "Maas et al. 2013", "slope = 0.01", ""]
     assert rows["polynorm"][2].endswith("bias = 0 initially, trained")
 
 

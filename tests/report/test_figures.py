@@ -1,16 +1,18 @@
 """Figures as files: one of each kind and condition, the same bytes twice, in the colours of the activations."""
 
+import dataclasses
+import re
 import xml.etree.ElementTree as ElementTree
 
 from actlab import activations
 from actlab.report import charts, explorer, ranking, report, verdicts
 from actlab.report.page import Figure, Rows
-from actlab.report.page.render import export, figures
+from actlab.report.page.render import PAPER, export, figures
 from actlab.report.study import read
 
 KINDS = (
     "activation_moments cost curvature gradient_norms layers_dead_fraction layers_feed_forward_grad_norm "
-    "layers_negative_fraction loss_by_learning_rate ranking survival_of_units training_curves validation_curves"
+    "layers_negative_fraction ranking survival_of_units training_curves validation_curves"
 ).split()
 FORMS = ("svg", "png", "pdf")
 CHANNEL = {"field": "activation", "legend": None}
@@ -24,20 +26,24 @@ def texts(path):
 
 def rates(study):
     """The figure of loss against learning rate."""
-    (found,) = figures([ranking.rates(study, verdicts.Compared(()))])
+    (found,) = figures(ranking.rates(study, verdicts.Compared(()), charts.Shown(study)))
     return found
 
 
 def test_each_figure_is_written_in_every_form(six, tmp_path):
     study = read([six])
-    paths = report.draw(study, report.sections(study, n_samples=0), tmp_path)
+    paths = report.draw(report.build(study, n_samples=0), tmp_path)
     assert sorted(path.name for path in paths) == sorted(f"{kind}.{form}" for kind in KINDS for form in FORMS)
-    by_rate = tmp_path / "loss_by_learning_rate.svg"
-    svg = by_rate.read_text()
-    assert all(charts.style(name).colour in svg for name in study.activations)
+    curves = tmp_path / "validation_curves.svg"
+    svg = curves.read_text()
+    printed = {name: PAPER[charts.style(name).colour[len("var(--") : -1]] for name in study.activations}
+    assert all(colour in svg for colour in printed.values()) and len(set(printed.values())) == 2
     assert 'opacity="0.18"' in svg and "var(" not in svg
-    assert {"learning rate", "relu", "gelu", "0.001"} <= texts(by_rate)
-    assert "learning rate 0.001" in texts(tmp_path / "validation_curves.svg")
+    assert {"learning rate 0.001", "relu", "gelu", "step"} <= texts(curves)
+    for path in tmp_path.glob("*.svg"):
+        assert set(re.findall(r'font-size="([^"]*)"', path.read_text())) == {"11px"}, "one size of text"
+        root = ElementTree.parse(path).getroot()
+        assert [child.tag.rpartition("}")[2] for child in root][:2] == ["title", "desc"] and len(root[1].text) > 20
     assert (tmp_path / "ranking.png").read_bytes().startswith(b"\x89PNG")
     pdf = (tmp_path / "ranking.pdf").read_bytes()
     assert pdf.startswith(b"%PDF-") and pdf.rstrip().endswith(b"%%EOF")
@@ -47,10 +53,11 @@ def test_each_figure_is_written_in_every_form(six, tmp_path):
 def test_a_condition_has_files_of_its_own_and_the_same_bytes_twice(workdirs, tmp_path):
     whole = workdirs.write(tmp_path / "w", workdirs.config_of({"optimizer.warmup_steps": (0, 20), **RATES}, 40))
     study = read([workdirs.copied(whole, tmp_path / "s", "results.csv")])
-    shown = [one for one in report.sections(study, n_samples=0) if one.name in ("rates", "cost")]
+    whole = report.build(study, n_samples=0)
+    shown = dataclasses.replace(whole, sections=tuple(one for one in whole.sections if one.name in ("rates", "cost")))
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        report.draw(study, shown, tmp_path / name)
+        report.draw(shown, tmp_path / name)
     names = sorted(path.name for path in (tmp_path / "a").glob("*.svg"))
     kinds = ("loss_by_learning_rate", "sensitivity")
     assert names == ["cost.svg", *(f"{kind}-{number}.svg" for kind in kinds for number in (1, 2))]
@@ -87,7 +94,7 @@ def test_what_only_the_page_uses_is_left_out(tmp_path):
 
 
 def test_a_learning_rate_of_0_has_a_place_left_of_the_others(workdirs, tmp_path):
-    for all_rates in ((0.0,), (0.0, 1e-3, 1e-2)):
+    for all_rates in ((0.0, 1e-3), (0.0, 1e-3, 1e-2)):
         axes = RATES | {"optimizer.learning_rate": all_rates}
         study = read([workdirs.write(tmp_path / f"{len(all_rates)}", workdirs.config_of(axes, 40))])
         export(rates(study), tmp_path)
@@ -101,10 +108,24 @@ def test_a_dozen_activations_have_a_legend_and_no_intervals_and_many_panels_open
     axes = {"model.activation": names, "optimizer.learning_rate": (1e-4, 1e-3, 3e-3, 1e-2), "seed": (1, 2)}
     folder = workdirs.write(tmp_path / "w", workdirs.config_of(axes, 40))
     study = read([workdirs.copied(folder, tmp_path / "s", "results.csv")])
-    assert charts.Filters(study, rates=True).params["rates"] == ["0.001"]
+    assert charts.Shown(study).params["rates"] == ["0.001"]
     export(rates(study), tmp_path)
     assert set(names) <= texts(tmp_path / "rates-figure.svg")
     assert 'opacity="0.18"' not in (tmp_path / "rates-figure.svg").read_text()
+
+
+def test_of_many_activations_three_open_in_colour_and_the_others_in_grey(workdirs, tmp_path):
+    names = activations.names()[:16]
+    axes = {"model.activation": names, "optimizer.learning_rate": (1e-3, 3e-3, 1e-2), "seed": (1, 2)}
+    folder = workdirs.write(tmp_path / "w", workdirs.config_of(axes, 40))
+    built = report.build(read([workdirs.copied(folder, tmp_path / "s", "results.csv")]), n_samples=0)
+    (curve,) = [figure for figure in figures(built.sections) if figure.name == "rates-figure"]
+    export(curve, tmp_path)
+    chosen = {param["name"]: param["value"] for param in curve.spec["params"]}["activations"]
+    assert len(chosen) <= 3 and chosen[0] == names[0]
+    assert texts(tmp_path / "rates-figure.svg") & set(names) == set(chosen)
+    lines = re.findall(r'stroke="([^"]*)" stroke-width="1" opacity="0.45"', (tmp_path / "rates-figure.svg").read_text())
+    assert len(lines) == len(names) - len(chosen) and set(lines) == {PAPER["grey"]}
 
 
 def test_every_activation_has_a_family_and_curves_in_its_figure(tmp_path):
@@ -113,7 +134,7 @@ def test_every_activation_has_a_family_and_curves_in_its_figure(tmp_path):
     paths = explorer.plot(("gelu", "celu", "polynorm", "selu"), tmp_path)
     assert [path.name for path in paths[:: len(FORMS)]] == ["gelu_like.svg", "exponential_units.svg", "others.svg"]
     assert {"celu", "selu"} <= texts(paths[len(FORMS)]) and "gelu" not in texts(paths[len(FORMS)])
-    assert charts.style("celu").colour in paths[len(FORMS)].read_text()
+    assert PAPER[charts.style("celu").colour[len("var(--") : -1]] in paths[len(FORMS)].read_text()
 
 
 def test_styles_are_distinct_and_every_name_has_one():
@@ -124,3 +145,16 @@ def test_styles_are_distinct_and_every_name_has_one():
     assert charts.style("celu(alpha=0.5)") == charts.style("celu") == charts.STYLES["celu"]
     assert charts.style("swish_1") == charts.STYLES["silu"]
     assert charts.style("not_registered_here").colour in charts.PALETTE
+
+
+def test_the_colours_of_print_stand_out_from_white():
+    """WCAG 2.2, 1.4.11: graphics by 3 to 1; text by 4.5 to 1."""
+
+    def contrast(colour):
+        channels = (int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 1.05 / (sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True)) + 0.05)
+
+    assert contrast("#ffffff") == 1 and round(contrast("#000000")) == 21
+    assert {name for name, colour in PAPER.items() if contrast(colour) < 3} == {"line"}
+    assert contrast(PAPER["ink"]) > 4.5 and contrast(PAPER["faint"]) > 4.5

@@ -9,8 +9,8 @@ import pytest
 
 from actlab.analysis.survival import kaplan_meier, permanently_dead
 from actlab.probes import activity, gradients
-from actlab.report import layers
-from actlab.report.page import Figure, Text
+from actlab.report import charts, layers
+from actlab.report.page import Controls, Figure, Text
 from actlab.report.study import read
 from actlab.workdir.traces import Censuses
 
@@ -37,14 +37,14 @@ def test_a_cell_is_the_mean_over_seeds(study):
     cube = cubes["", "relu", 1e-3]
     rows = [row for run in study.runs[:3] for row in run.probes() if row["step"] == 200]
     expected = np.mean([row["layer_1/negative_fraction"] for row in rows])
-    assert len(rows) == 3 and cube[200][1]["D2 negative pre-activations"] == pytest.approx(expected)
+    assert len(rows) == 3 and cube[200][1]["negative pre-activations (D2)"] == pytest.approx(expected)
 
 
 def test_d6_is_what_stays_dead(study):
     cube = layers.measured(study)["", "gelu", 1e-3]
     runs = [run for run in study.runs if run.activation == "gelu"]
     shares = [permanently_dead(run.censuses.dead_PLF)[1].mean(axis=1) for run in runs]
-    found = [cube[40][layer]["D6 permanently dead units"] for layer in (0, 1)]
+    found = [cube[40][layer]["permanently dead units (D6)"] for layer in (0, 1)]
     np.testing.assert_allclose(found, np.mean(shares, axis=0))
 
 
@@ -92,14 +92,12 @@ def test_layers_are_told_apart_and_seeds_are_not(study):
     found = layers.survival_rows(with_censuses(study, first, second))
     last = {row[4]: row[6] for row in found}
     assert last == {"all": 0.75, "0": 1.0, "1": 0.5}
-    (choice,) = layers._layer_choice(found)
-    assert choice.options == ("all", "0", "1") and choice.chosen == "all"
 
 
 def test_with_too_many_points_layers_stand_together(study, monkeypatch):
     monkeypatch.setattr(layers, "_MOST_ROWS", 10)
     found = layers.survival_rows(study)
-    assert {row[4] for row in found} == {"all"} and list(layers._layer_choice(found)) == []
+    assert {row[4] for row in found} == {"all"}
 
 
 def test_the_rows_are_the_library_s_over_the_seeds_of_a_cell(study):
@@ -108,8 +106,28 @@ def test_the_rows_are_the_library_s_over_the_seeds_of_a_cell(study):
     np.testing.assert_allclose([row[6] for row in found], curve.share_E[curve.steps_E > 0])
 
 
-def test_the_section_draws_survival_or_says_why_not(study):
-    figure = layers.section(study).blocks[-1]
+def blocks(study, best=()):
+    (found,) = layers.section(study, charts.Shown(study), best)
+    return found.blocks
+
+
+def test_the_section_draws_survival_where_units_die(study):
+    controls, figure = blocks(study)[-2:]
+    assert isinstance(controls, Controls) and controls.items[0].options == ("all", "0", "1")
     assert isinstance(figure, Figure) and figure.name == "survival-figure" and "relu at 0.001 0." in figure.alt
-    for censuses in ([None] * 6, [census([[0]], [[1]], [[0]])]):
-        assert isinstance(layers.section(with_censuses(study, *censuses)).blocks[-1], Text)
+    nobody = blocks(with_censuses(study, census([[0]], [[1]], [[0]])))[-1]
+    assert isinstance(nobody, Text) and nobody.words.startswith("No unit was dead")
+    assert "No unit" not in blocks(with_censuses(study, *[None] * 6))[-1].words
+
+
+def test_heat_maps_are_of_best_rates_on_one_scale(study):
+    (heat,) = [block for block in blocks(study, {("", "relu", 1e-3)}) if isinstance(block, Figure)][:1]
+    rows = heat.data["points"].rows
+    assert {row[3] for row in rows} == {"relu, 0.001", "gelu, 0.001"}, "gelu has no best rate, so all of its own"
+    other = {("", "relu", 3e-3), ("", "gelu", 1e-3)}
+    (heat,) = [block for block in blocks(study, other) if isinstance(block, Figure)][:1]
+    assert {row[3] for row in heat.data["points"].rows} == {"gelu, 0.001"}
+    assert layers._ends("dead units (D4)", [0.0, 0.1]) == (0.0, 1.0)
+    assert layers._ends("mean output", [0.5, None, -0.25]) == (-0.25, 0.5)
+    low, high = layers._ends("mean output", [0.0, 0.0])
+    assert low == 0.0 < high, "one value has one colour, at the end of the scale"

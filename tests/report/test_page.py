@@ -5,6 +5,7 @@ import re
 
 import markupsafe
 import pytest
+from pages import content
 
 from actlab.report.page import (
     Cell,
@@ -14,6 +15,7 @@ from actlab.report.page import (
     Details,
     Figure,
     Listing,
+    Records,
     Rows,
     Section,
     Side,
@@ -32,7 +34,8 @@ SPEC = {"mark": "point", "data": {"name": "d"}}
 def everywhere(*texts: str) -> str:
     """A page with texts, one after the other, in every place that takes one."""
     text = itertools.cycle(texts)
-    cells = [[next(text), Cell(next(text), link=next(text), words=next(text), swatch=Swatch(next(text)))]]
+    cells = [[Cell(next(text), swatch=Swatch(next(text)))]]
+    records = Records("records", (next(text), next(text)), {next(text): (next(text), next(text))})
     rows = {"d": Rows((next(text),), [(next(text),)])}
     toggles = Toggles(next(text), next(text), (next(text), next(text)))
     choice = Choice(next(text), next(text), (next(text),), "")
@@ -42,11 +45,13 @@ def everywhere(*texts: str) -> str:
         Code(next(text), next(text)),
         Figure("figure", {**SPEC, "title": next(text)}, rows, next(text), next(text)),
         Controls((toggles, choice, Slider(next(text), next(text), 0, 1, 1, 0))),
-        Table("table", (next(text),), cells, next(text), filtered=True, follows={next(text): 0}),
+        Table("table", (next(text),), cells, next(text), filtered=True, follows={next(text): 0}, links=[next(text)]),
+        records,
         Details("details", next(text), (Text(next(text)),)),
         Side(((next(text), Text(next(text))),)),
     )
-    return render(next(text), next(text), [Section("s", next(text), blocks)])
+    bar = Controls((Toggles(next(text), next(text), (next(text),)),))
+    return render(next(text), next(text), [Section("s", next(text), blocks)], bar)
 
 
 def test_no_text_gets_out_of_its_place():
@@ -57,7 +62,7 @@ def test_no_text_gets_out_of_its_place():
 
 
 def test_every_text_is_there():
-    texts = [f"<{number}>" for number in range(33)]
+    texts = [f"<{number}>" for number in range(38)]
     html = everywhere(*texts)
     assert [text for text in texts if markupsafe.escape(text) not in html and json_escape(text) not in html] == []
     assert html.count("&lt;0&gt;") == 1, "there are fewer texts than places"
@@ -67,15 +72,25 @@ def json_escape(text: str) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def test_numbers_stand_under_their_headings_and_curves_have_their_dashes():
+def test_a_table_is_packed_by_columns_with_what_they_sort_by():
     dashed, solid = Swatch("#0072b2", (4.0, 1.5)), Swatch("red")
-    cells = [[Cell("gelu", swatch=dashed), Cell("1.2", 1.2)], [Cell("relu", swatch=solid), "-"]]
-    html = render("", "", [Section("s", "", (Table("t", ("name", "loss"), cells),))])
-    assert re.findall(r"<th scope=\"col\"( class=\"number\")?>", html) == ["", ' class="number"']
-    assert re.findall(r'stroke="([^"]*)"( stroke-dasharray="[^"]*")?', html) == [
-        ("#0072b2", ' stroke-dasharray="8 3"'),
-        ("red", ""),
+    cells = [
+        [Cell("gelu", swatch=dashed), Cell("1.2", 1.2), Cell("1,000", 1000), "a"],
+        [Cell("relu", swatch=solid), "-", Cell("2", 2), "b"],
     ]
+    html = render("", "", [Section("s", "", (Table("t", ("name", "loss", "count", "at"), cells, links=("u", "v")),))])
+    packed = content(html, "t")
+    assert packed["texts"] == [["gelu", "relu"], ["1.2", "-"], ["1,000", "2"], ["a", "b"]]
+    assert packed["orders"] == [None, "texts", [1000, 2], None]
+    assert packed["swatches"] == [[["#0072b2", "8 3"], ["red", ""]], None, None, None] and packed["links"] == ["u", "v"]
+
+
+def test_values_that_repeat_are_kept_once():
+    rows = [(step, name) for step in range(20) for name in ("relu", "gelu")]
+    page = render("", "", [Section("s", "", (Figure("f", SPEC, {"d": Rows(("step", "name"), rows)}, "alt"),))])
+    steps, names = content(page, "f")["data"]["d"]["values"]
+    assert names == {"of": ["relu", "gelu"], "at": [0, 1] * 20}
+    assert steps == [step for step, _ in rows], "not where each stands twice only"
 
 
 def test_it_loads_nothing():
@@ -93,7 +108,7 @@ def test_it_is_the_same_twice_and_without_figures_small():
 
 def test_two_places_of_one_name_are_refused():
     with pytest.raises(ValueError, match="'one'"):
-        inner = Details("d", "", (Code(""), Details("one", "", ())))
+        inner = Details("d", "", (Code(""), Records("r", (), {"one": ()})))
         render("", "", [Section("one", "", ()), Section("two", "", (inner,))])
 
 

@@ -10,7 +10,6 @@ import subprocess
 import time
 from typing import Any
 
-WIDTHS = (390, 820, 1440)
 _ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")
 _PATIENCE = 60.0  # seconds
 
@@ -67,15 +66,28 @@ class Browser:
         return self._send("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
 
     def open(self, page: pathlib.Path, width: int = 1440, scheme: str = "light", media: str = "screen") -> None:
-        """Opens a file at a width, as if the network were down, and waits until all its figures are drawn."""
+        """Opens a file at a width, as if the network were down, and waits until its first figures are drawn."""
         self.cdp("Network.enable")
         self.cdp("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
         self.cdp("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
         self.dress(scheme, media)
         self.logs("browser"), self.logs("performance")
+        self.open_address(page.resolve().as_uri())
+
+    def open_address(self, address: str) -> None:
+        """Opens a file with what stands behind its # and waits until its first figures are drawn."""
         self._send("POST", "/url", {"url": "about:blank"})
-        self._send("POST", "/url", {"url": page.resolve().as_uri()})
+        self._send("POST", "/url", {"url": address})
         self.wait("return document.body.dataset.ready === 'true'")
+
+    def draw_all(self) -> None:
+        """Draws the figures that are out of view too, as printing does."""
+        self.run("window.dispatchEvent(new Event('beforeprint'))")
+        self.wait("return document.body.dataset.whole === 'true'")
+
+    def keep_downloads(self, folder: pathlib.Path) -> None:
+        """Saves what the page offers in a folder."""
+        self.cdp("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
 
     def dress(self, scheme: str, media: str = "screen") -> None:
         """Light or dark, screen or print."""

@@ -56,7 +56,8 @@ def properties(known: Sequence[Facts]) -> Table:
     """Extrema and their places, limits and kinks."""
     headings = [text for heading in _EXTREMA for text in (heading, f"{heading} at")]
     columns = ("activation", *headings, "f(-∞)", "f(∞)", "kinks")
-    return Table("properties-table", columns, [_properties(facts) for facts in known], filtered=True)
+    links = [f"formulas-table ={facts.name.replace(' ', '')}" for facts in known]
+    return Table("properties-table", columns, [_properties(facts) for facts in known], filtered=True, links=links)
 
 
 def _properties(facts: Facts) -> list[Cell | str]:
@@ -70,7 +71,7 @@ def _properties(facts: Facts) -> list[Cell | str]:
     pairs = [cell for value, place in extrema for cell in (_bound(value, known.proven), _place(place, known.proven))]
     kinks = ", ".join(activation_table.marked(activation_table.number(kink), known.proven) for kink in known.kinks)
     limits = (_number(known.limit_left, known.proven), _number(known.limit_right, known.proven))
-    return [_name(facts, link="formulas-table"), *pairs, *limits, Cell(kinks or "-", len(known.kinks) or None)]
+    return [_name(facts), *pairs, *limits, Cell(kinks or "-", len(known.kinks) or None)]
 
 
 def dead_zones(known: Sequence[Facts]) -> Table:
@@ -100,9 +101,8 @@ def formulas(known: Sequence[Facts]) -> Table:
     return Table("formulas-table", columns, rows, filtered=True)
 
 
-def _name(facts: Facts, link: str = "") -> Cell:
-    words = f"={facts.name}" if link else ""
-    return Cell(facts.name, link=link, words=words, swatch=charts.style(facts.name))
+def _name(facts: Facts) -> Cell:
+    return Cell(facts.name, swatch=charts.style(facts.name))
 
 
 def _defaults(record: Activation) -> str:

@@ -9,10 +9,14 @@ bytes for the same blocks, and `export` writes a figure as SVG, PNG and PDF:
     html = render("Title", "One sentence about it.", [Section("curves", "Training", (controls, figure))])
 
 `spec` is a Vega-Lite spec as a dict (in altair: `Chart(alt.NamedData("losses"))`, then `to_dict()`). A control sets
-the top-level param of its name in every figure of its section: a Choice sets a string, Toggles an array of strings, a
-Slider a number. `width: "container"` follows the page; the page chooses the columns of a facet. A click on a mark
-whose datum has a `link` goes to that place on the page. Use the colours var(--ink), var(--faint) and var(--line) for
-black and greys, so that they are legible on a dark page. The template escapes everything; no block takes HTML.
+the top-level param of its name in every figure of its section, one in the bar those of all sections: a Choice sets a
+string, Toggles an array of strings, a Slider a number. The page's address holds what is chosen. `width: "container"`
+follows the page; the page chooses the columns of a facet. A click on a mark whose datum has a `link` goes to that place
+on the page. Use the colours of charts.py, which are legible on light and dark paper. The template escapes everything;
+no block takes HTML.
+
+A link is the name of a place; of a table also with search words, "runs-table =relu =0.01". Figures, tables and records
+are drawn when they come into view, so that a page of a thousand runs opens at once.
 """
 
 import dataclasses
@@ -59,7 +63,7 @@ class Figure:
 
     `alt` describes the figure in words; `name` is unique on the page. `files` says as which files the figure is
     exported, each with the values of the spec's params that differ from the page's first state; without it there is
-    one file, named like the figure.
+    one file, named like the figure. `narrow` is printed in one column of a paper, others in two.
     """
 
     name: str
@@ -68,6 +72,7 @@ class Figure:
     alt: str
     caption: str = ""
     files: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    narrow: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,24 +128,19 @@ class Controls:
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A table cell: its text, the number it sorts by (if any), and where a click leads.
-
-    `link` names a place on the page; with `words`, the table of that name is filtered by them.
-    """
+    """A table cell: its text, and the number it sorts by, if any."""
 
     text: str
     order: int | float | None = None
-    link: str = ""
-    words: str = ""
     swatch: Swatch | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Rows under headings; a click on a heading sorts, `filtered` adds a search field.
+    """Rows under headings; a click on a heading sorts, `filtered` adds a search field. Long tables show 50 rows first.
 
-    `follows` maps params of the section's controls to column indices: a row is shown only while every such control
-    contains the row's cell of that column. {"lanes": 0, "scale": 1} is an example. Not together with `filtered`.
+    `links` has the link of each row. `follows` maps params of the controls to column indices: a row is shown only while
+    every such control contains the row's cell of that column. {"lanes": 0, "scale": 1} is an example.
     """
 
     name: str
@@ -149,6 +149,19 @@ class Table:
     caption: str = ""
     filtered: bool = False
     follows: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    links: Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """Many things of equal fields, of which the page shows the one that a link leads to.
+
+    `rows` maps its place to the values; the first is its title. Empty values are left out.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    rows: Mapping[str, Sequence[str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,7 +180,7 @@ class Side:
     parts: tuple[tuple[str, "Block"], ...]
 
 
-Block = Text | Listing | Code | Figure | Controls | Table | Details | Side
+Block = Text | Listing | Code | Figure | Controls | Table | Records | Details | Side
 
 
 @dataclasses.dataclass(frozen=True)
