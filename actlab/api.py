@@ -15,6 +15,7 @@ from actlab import data
 from actlab.adaptive.answer import Answer, Table, page
 from actlab.adaptive.comparison import Comparison
 from actlab.config import Config, overrides, presets
+from actlab.console import lines
 from actlab.errors import UserError
 from actlab.files import write_atomically
 from actlab.models import Model
@@ -81,7 +82,7 @@ def compare(
         base = config_lib.replace(base, **{"data.name": data.prepare_text(text, base.data.dir, field=field)})
     label = "compare-" + "-".join(re.sub(r"[^\w.]+", "_", name).strip("_") for name in chosen)
     folder = pathlib.Path(workdir or f"runs/{label}-{config_lib.fingerprint(base)[:8]}")
-    console = console or Console(highlight=False, soft_wrap=True)
+    console = console or lines()
 
     def show(answer: Answer, width: int) -> None:
         for line in answer.progress(width):

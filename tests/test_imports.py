@@ -6,8 +6,9 @@ import pathlib
 PACKAGE = pathlib.Path(__file__).parents[1] / "actlab"
 FILES = {str(path.relative_to(PACKAGE)): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
 
-LEAVES = {"errors", "files"}
+LEAVES = {"console", "errors", "files"}
 MAY_IMPORT = {
+    "console": set(),
     "errors": set(),
     "files": set(),
     "config": set(),

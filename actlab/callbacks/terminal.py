@@ -20,7 +20,14 @@ from actlab.workdir.traces import SpikeCount, Steps
 HEADINGS = ("step", "loss", "best", "spikes", "diverged", "tokens/s", "peak")
 SHOWN = 12  # programs in the table, the newest
 _SPEED_SECONDS = 120.0  # window of the speed that the time left comes from
-LANES_SHOWN = 6  # up to this many losses are written out, of more the smallest and the largest
+LANES_SHOWN = 6  # up to this many seeds' losses are written out, of more the smallest and the largest
+
+
+class Lane(NamedTuple):
+    """A lane's seed, and in words what it differs in besides."""
+
+    place: str
+    seed: int
 
 
 class Shown(NamedTuple):
@@ -33,6 +40,7 @@ class Shown(NamedTuple):
     flops_per_token: float
     unit: str  # of the loss
     floor: float | None  # the exact Bayes loss of the validation set, if it is known
+    lanes: tuple["Lane", ...] = ()
 
 
 class Display:
@@ -76,6 +84,11 @@ class Display:
         prefix = f"{self._table.tasks[task].description}  " if self._many else ""
         time_left = left(self._table.tasks[self._all])
         self._console.print(f"{prefix}{words}{f'  {time_left} left' if time_left else ''}")
+
+    def more(self, parts: Iterable[str]) -> None:
+        """Prints lines that belong to the one before."""
+        for words in parts:
+            self._console.print(f"            {words}")
 
 
 class Tally(Callback):
@@ -145,8 +158,11 @@ class ProgramDisplay(Callback):
         self._tally.on_evaluation(step, loss_R)
         self._move(step)
         tally, floor, n_steps = self._tally, self._shown.floor, self._shown.n_steps
-        above = "" if floor is None else f"  ({_losses(loss_R - floor)} above the floor)"
-        loss = f"validation loss {_losses(loss_R)} {self._shown.unit}{above}"
+        if len(loss_R) == 1:
+            above = "" if floor is None else f"  ({loss_R[0] - floor:.4f} above the floor)"
+            loss = f"validation loss {loss_R[0]:.4f} {self._shown.unit}{above}"
+        else:
+            loss = f"validation loss in {self._shown.unit}" + ("" if floor is None else f", floor {floor:.4f}")
         words = [f"step {step:>{len(str(n_steps))}}/{n_steps}", loss]
         if tally.spikes:
             words.append(f"{tally.spikes} spike{'s' * (tally.spikes > 1)}")
@@ -156,6 +172,8 @@ class ProgramDisplay(Callback):
             share = self._share()
             words.append(f"{self._speed:,.0f} tokens/s" + (f" ({share} of peak)" if share else ""))
         self._display.line(self._task, "  ".join(words))
+        if len(loss_R) > 1:
+            self._display.more(by_place(self._shown.lanes, loss_R))
 
     def on_end(self) -> None:
         """Takes the remaining FLOPs off the total if every lane has diverged."""
@@ -190,10 +208,22 @@ def _range(loss: Float[np.ndarray, "R"]) -> str:
     return low if low == high else f"{low}-{high}"
 
 
-def _losses(loss: Float[np.ndarray, "R"]) -> str:
-    if len(loss) <= LANES_SHOWN:
-        return " ".join(f"{value:.4f}" for value in loss)
-    return f"{np.nanmin(loss):.4f} to {np.nanmax(loss):.4f}" if np.isfinite(loss).any() else "nan"
+def by_place(lanes: Sequence[Lane], loss_R: Float[np.ndarray, "R"]) -> list[str]:
+    """The losses of lanes, a line for all seeds of a place: "lr 0.001: seed 1 4.5332, seed 2 4.5287"."""
+    places: dict[str, list[tuple[int, float]]] = {}
+    for lane, loss in zip(lanes, loss_R.tolist(), strict=True):
+        places.setdefault(lane.place, []).append((lane.seed, loss))
+    lines = []
+    for place, losses in places.items():
+        known = [loss for _, loss in losses if np.isfinite(loss)]
+        if len(losses) <= LANES_SHOWN:
+            words = ", ".join(f"seed {seed} {loss:.4f}" for seed, loss in losses)
+        elif known:
+            words = f"{min(known):.4f} to {max(known):.4f}, {len(losses)} seeds"
+        else:
+            words = f"nan, {len(losses)} seeds"
+        lines.append(f"{place}: {words}" if place else words)
+    return lines
 
 
 class LiveTable(Progress):

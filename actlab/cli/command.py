@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import track as rich_track
 
 from actlab.config import Config, rules, schema, user_code
+from actlab.console import lines
 from actlab.errors import UserError, suggestion
 from actlab.files import write_atomically
 
@@ -134,8 +135,9 @@ def _line(flag: flags.Flag) -> str:
 
 def console(soft_wrap: bool = True) -> Console:
     """Where tables are printed: as wide as the terminal, 160 characters in a file or a pipe."""
-    width = None if sys.stdout.isatty() else _TABLE_WIDTH
-    return Console(highlight=False, soft_wrap=soft_wrap, width=width)
+    if soft_wrap:
+        return lines()
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _TABLE_WIDTH)
 
 
 def track(items: Iterable[Item], description: str, total: int) -> Iterable[Item]:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from actlab import config as config_lib
+from actlab.callbacks.terminal import Lane
 from actlab.probes import schedule
 from actlab.training import devices, programs
 from actlab.training.program_spec import ProgramSpec
@@ -138,6 +139,17 @@ def labels(specs: Sequence[ProgramSpec]) -> list[str]:
         and any(flat[path] != flats[0][path] for flat in flats)
     ]
     return [" ".join(_word(path, flat[path]) for path in paths or ["model.activation"]) for flat in flats]
+
+
+def lanes(spec: ProgramSpec) -> tuple[Lane, ...]:
+    """The lanes of a program: their seeds, and the other fields in which they differ."""
+    flats = [config_lib.flat(config) for config in spec.configs]
+    paths = [
+        path
+        for path in config_lib.paths("traced")
+        if path != "seed" and any(flat[path] != flats[0][path] for flat in flats)
+    ]
+    return tuple(Lane(" ".join(_word(path, flat[path]) for path in paths), flat["seed"]) for flat in flats)
 
 
 def _word(path: str, value: object) -> str:

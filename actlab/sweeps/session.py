@@ -22,6 +22,7 @@ from actlab.callbacks import Callback
 from actlab.callbacks.terminal import Display, Shown
 from actlab.config import Config, sweep
 from actlab.config.sweep import Run
+from actlab.console import lines
 from actlab.data import tokenizers
 from actlab.data.cache import TokenCache
 from actlab.errors import UserError
@@ -66,7 +67,7 @@ def run(
     Raises:
         UserError: for whatever the user can fix.
     """
-    console = Console(highlight=False, soft_wrap=True, quiet=jax.process_index() > 0)
+    console = lines(quiet=jax.process_index() > 0)
     if profile:
         first = prepare(console, config).specs[0]
         profiling.run(console, first.part(first.names[: config.devices.max_lanes]), profile)
@@ -304,7 +305,7 @@ class Session:
             peak = devices.peak_flops(config, program.mesh.size)
             configs = dict(zip(spec.names, spec.configs, strict=True))
             n_steps, per_token, unit = config.train.n_steps, spec.costs.flops_per_token, spec.objective.unit
-            shown = Shown(label, spec.names, n_steps, spec.flops, per_token, unit, spec.floor)
+            shown = Shown(label, spec.names, n_steps, spec.flops, per_token, unit, spec.floor, plan.lanes(spec))
             trackers = callbacks.trackers(config, self._records.path, configs)
             follow = [display.program(shown, step, peak), *trackers]
         loop = Loop(config, program, spec.names, spec.feed, self._records, follow)

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+import os
 import signal
 import time
 import types
@@ -323,6 +324,9 @@ class StopSignal:
 
     def _receive(self, number: int, frame: types.FrameType | None) -> None:
         self.received = number
+        # Straight to the terminal: what prints may be interrupted in the middle of a line by this very signal.
+        again = "; Ctrl-C again ends at once, without saving" if number == signal.SIGINT else ""
+        os.write(2, f"\nstopping    what is trained is saved first{again}\n".encode())
         # A second signal ends the process at once, so that an impatient Ctrl-C is not swallowed.
         signal.signal(number, self._before[number])
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from actlab.callbacks import ResumeContext, terminal
-from actlab.callbacks.terminal import Shown, Tally, left
+from actlab.callbacks.terminal import Lane, Shown, Tally, by_place, left
 from actlab.workdir.traces import SpikeCount, Steps, summary
 
 NAMES = ("a", "b", "c")
@@ -19,7 +19,10 @@ NOTHING = ResumeContext((), (), [Steps(np.zeros(0, np.float32), np.zeros(0, np.f
 def described(label="relu", names=NAMES, floor=None):
     """Twelve steps of 32 tokens at 1000 FLOPs each."""
     flops = 12 * 32 * 1000.0 * len(names)
-    return Shown(label, names, 12, flops, 1000.0, "nats/token", floor)
+    lanes = tuple(
+        Lane(f"learning_rate={rate:g}", seed) for rate, seed in zip((1e-3, 1e-3, 3e-3), (1, 2, 1), strict=True)
+    )
+    return Shown(label, names, 12, flops, 1000.0, "nats/token", floor, lanes)
 
 
 def taken(*losses):
@@ -55,10 +58,16 @@ def shown():
 
 def test_a_line_per_evaluation_says_what_happened_with_or_without_a_terminal(console, shown):
     out, _ = shown(console)
-    lines = [line for line in out.splitlines() if "validation loss" in line]
-    assert len(lines) == 2
-    assert "relu  step  0/12  validation loss 3.0000 3.0000 3.5000 nats/token  (2.5000 2.5000 3.0000 above" in lines[0]
-    assert "1.7500 nan nats/token" in lines[1] and "1 spike  1 of 3 diverged  500 tokens/s (50% of peak)" in lines[1]
+    lines = [line.strip() for line in out.splitlines()]
+    first, last = (line for line in lines if "validation loss" in line)
+    assert first.endswith("relu  step  0/12  validation loss in nats/token, floor 0.5000")
+    assert "1 spike  1 of 3 diverged  500 tokens/s (50% of peak)" in last
+    assert [line[line.index("learning_rate") :] for line in lines if "learning_rate" in line] == [
+        "learning_rate=0.001: seed 1 3.0000, seed 2 3.0000",
+        "learning_rate=0.003: seed 1 3.5000",
+        "learning_rate=0.001: seed 1 2.0000, seed 2 1.7500",
+        "learning_rate=0.003: seed 1 nan",
+    ]
     assert ("program" in out) == console.is_terminal, "the table is for terminals"
 
 
@@ -181,3 +190,10 @@ def test_a_lane_may_diverge_in_training_or_at_an_evaluation_and_stays_out():
     assert tally.best == 3.0, "a frozen lane's loss is none"
     tally.on_evaluation(2, np.array([1.0, np.inf]))
     assert tally.diverged_R.all() and tally.best == 3.0 and np.isnan(tally.validation_R).all()
+
+
+def test_many_seeds_are_told_by_their_range_and_a_single_place_without_its_name():
+    lanes = [Lane("", seed) for seed in range(8)]
+    assert by_place(lanes, np.array([1.5, *[1.25] * 6, np.nan])) == ["1.2500 to 1.5000, 8 seeds"]
+    assert by_place(lanes, np.full(8, np.nan)) == ["nan, 8 seeds"]
+    assert by_place(lanes[:2], np.array([1.0, 2.0])) == ["seed 0 1.0000, seed 1 2.0000"]

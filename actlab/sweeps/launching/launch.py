@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from actlab import callbacks
 from actlab import config as config_lib
 from actlab.config import Config, sweep
+from actlab.console import lines
 from actlab.errors import UserError
 from actlab.sweeps import announce, session, trained
 from actlab.sweeps.launching import jobs as jobs_lib
@@ -44,7 +45,7 @@ def run(
     Raises:
         UserError: for whatever the user can fix.
     """
-    console = Console(highlight=False, soft_wrap=True)
+    console = lines()
     if workdir and not session.needs_training(console, Workdir(workdir), config, launched=True, extend=extend):
         return 0
     prepared = session.prepare(console, config)
@@ -199,10 +200,11 @@ class Launch:
 
     def _report(self) -> int:
         """Prints which jobs failed."""
-        errors = Console(highlight=False, soft_wrap=True, stderr=True, markup=False)
+        errors = lines(stderr=True)
         failed = self._open()
         for one in failed:
-            errors.print(f"failed      job {one.number} ({one.label}): {one.log} ends with: {one.last_words()}")
+            words = f"failed      job {one.number} ({one.label}): {one.log} ends with: {one.last_words()}"
+            errors.print(words, markup=False)
         errors.print(f"actlab: {len(failed)} of {len(self._jobs)} jobs failed; the same command runs them again.")
         return EXIT_JOB_FAILED
 

@@ -1,0 +1,37 @@
+"""The console that every command prints to: a terminal's lines end between words, those of a file are whole."""
+
+import sys
+import textwrap
+from typing import Any
+
+from rich.console import Console
+
+_INDENT = 12  # of a sentence's further lines, as wide as the names before the first
+
+
+class Lines(Console):
+    """A rich Console that prints sentences: on a terminal no word is cut, not even a path longer than a line."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As rich's."""
+        if self.is_terminal and objects and all(isinstance(one, str) for one in objects):
+            text = " ".join(objects)
+            objects = ("\n".join(map(self._wrapped, text.split("\n"))),)
+        super().print(*objects, **{"soft_wrap": all(isinstance(one, str) for one in objects), **options})
+
+    def _wrapped(self, line: str) -> str:
+        width, indent = max(self.width, 2 * _INDENT), " " * _INDENT
+        return textwrap.fill(
+            line,
+            width,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+            replace_whitespace=False,
+        )
+
+
+def lines(stderr: bool = False, quiet: bool = False) -> Console:
+    """Where sentences are printed."""
+    file = sys.stderr if stderr else sys.stdout
+    return Lines(highlight=False, soft_wrap=not file.isatty(), stderr=stderr, quiet=quiet)

@@ -1,0 +1,19 @@
+"""Lines: whole in a file, ended between words on a terminal, and no word is cut."""
+
+import io
+
+from actlab.console import Lines, lines
+
+
+def test_a_file_gets_whole_lines(capsys):
+    lines().print("word " * 60)
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_a_terminal_s_lines_end_between_words_and_a_path_stays_whole():
+    path = "/a/path/that/is/longer/than/a/line/of/this/terminal"
+    file = io.StringIO()
+    Lines(file=file, force_terminal=True, width=24, highlight=False).print(f"results and metrics are in {path} now")
+    printed = [line.strip() for line in file.getvalue().splitlines()]
+    assert path in printed and all(len(line) <= 24 for line in printed if line != path)
+    assert " ".join(printed).split() == f"results and metrics are in {path} now".split()
