@@ -17,7 +17,7 @@ from absl import flags, logging
 from rich.console import Console
 from rich.progress import track as rich_track
 
-from actlab.config import Config, rules, schema, user_code
+from actlab.config import Config, overrides, presets, rules, schema, user_code
 from actlab.console import lines
 from actlab.errors import UserError, suggestion
 from actlab.files import write_atomically
@@ -270,6 +270,28 @@ def define_activations(values: flags.FlagValues) -> None:
         "Python file that registers an activation of yours, its preset after a colon; repeatable.",
         flag_values=values,
     )
+
+
+def define_model(values: flags.FlagValues) -> None:
+    """Defines the flags of a command on a trained model: --run, --text, --field and --activations."""
+    define_activations(values)
+    flags.DEFINE_string("run", None, "Name of one run of a sweep.", flag_values=values)
+    flags.DEFINE_string("text", None, "File or folder of texts to train on and to judge by.", flag_values=values)
+    flags.DEFINE_string("field", "text", "Field of JSON lines and Parquet that has the text.", flag_values=values)
+
+
+def parse_model(page: str | None, argv: Sequence[str], values: flags.FlagValues) -> tuple[str, overrides.Request]:
+    """The model that is named, with its run, and what --config.FIELD asks for; sets the flags in `values`.
+
+    Raises:
+        UserError: as `parse` and `overrides.read`; for a --config.
+    """
+    source, changes, words = overrides.split(argv)
+    (model,) = parse(page, words, values, n_words=1)
+    if source is not None:
+        raise UserError("--config has no place here: the model's fields are those of its directory; leave it out.")
+    name = f"{model}:{values.run}" if values.run else model
+    return name, overrides.read(None, changes, presets.continued)
 
 
 def register_activations(files: Sequence[str]) -> None:

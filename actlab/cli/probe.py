@@ -12,24 +12,15 @@ from collections.abc import Sequence
 from absl import flags
 
 from actlab.cli import command
-from actlab.config import overrides, presets
-from actlab.errors import UserError
 
 
 @command.entry
 def main(argv: Sequence[str]) -> None:
     """Prints the table and writes the page."""
     given = flags.FlagValues()
-    command.define_activations(given)
-    flags.DEFINE_string("run", None, "Name of one run of a sweep.", flag_values=given)
-    flags.DEFINE_string("text", None, "File or folder of texts to train on and to judge by.", flag_values=given)
-    flags.DEFINE_string("field", "text", "Field of JSON lines and Parquet that has the text.", flag_values=given)
+    command.define_model(given)
     flags.DEFINE_string("out", "probe.html", "File to write.", flag_values=given)
-    source, changes, words = overrides.split(argv)
-    (model,) = command.parse(__doc__, words, given, n_words=1)
-    if source is not None:
-        raise UserError("--config has no place here: the model's fields are those of its directory; leave it out.")
-    request = overrides.read(None, changes, presets.continued)
+    name, request = command.parse_model(__doc__, argv, given)
     out = command.output_file("out", given.out)
 
     from rich.table import Table
@@ -40,7 +31,6 @@ def main(argv: Sequence[str]) -> None:
 
     command.register_activations(given.activations)
     console = command.console()
-    name = f"{model}:{given.run}" if given.run else model
     start = existing.open_model(name)
     config = existing.config_of(start, request.config, request.overridden, given.text, given.field, console)
     found = existing.measure(start, config, console)

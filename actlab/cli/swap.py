@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from absl import flags
 
 from actlab.cli import command
-from actlab.config import overrides, presets
 from actlab.errors import UserError
 
 
@@ -25,30 +24,22 @@ from actlab.errors import UserError
 def main(argv: Sequence[str]) -> int:
     """Prints the losses and writes the model; returns the exit code."""
     given = flags.FlagValues()
-    command.define_activations(given)
-    flags.DEFINE_string("run", None, "Name of one run of a sweep.", flag_values=given)
+    command.define_model(given)
     flags.DEFINE_string("to", None, "The result: a folder to write (interop), an activation (swap).", flag_values=given)
     flags.DEFINE_string("blocks", "all", "Number of blocks that get it, from the input on, or all.", flag_values=given)
-    flags.DEFINE_string("text", None, "File or folder of texts to train on and to judge by.", flag_values=given)
-    flags.DEFINE_string("field", "text", "Field of JSON lines and Parquet that has the text.", flag_values=given)
     flags.DEFINE_bool("fold", False, "Keep the mean output of swapped layers, by their biases.", flag_values=given)
     flags.DEFINE_integer("steps", 0, "Updates that heal the model.", lower_bound=0, flag_values=given)
     flags.DEFINE_string("workdir", None, "Folder of a run, a sweep or a comparison.", flag_values=given)
-    source, changes, words = overrides.split(argv)
-    (model,) = command.parse(__doc__, words, given, n_words=1)
-    if source is not None:
-        raise UserError("--config has no place here: the model's fields are those of its directory; leave it out.")
+    name, request = command.parse_model(__doc__, argv, given)
     if given.to is None:
         raise UserError("--to is missing: name the new activation, for example --to=relu.")
     if not given.activations:
         command.require_activation(given.to, "to")
-    request = overrides.read(None, changes, presets.continued)
 
     from actlab.sweeps import existing
 
     command.register_activations(given.activations)
     console = command.console()
-    name = f"{model}:{given.run}" if given.run else model
     start = existing.open_model(name)
     to, blocks = existing.counterpart(start, given.to), _blocks(given.blocks, start.model.n_layers)
     config = existing.config_of(start, request.config, request.overridden, given.text, given.field, console)
