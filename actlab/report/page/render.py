@@ -292,7 +292,8 @@ def to_svg(figure: Figure, title: str = "", **params: Any) -> str:
     ids: dict[str, str] = {}
     svg = _IDS.sub(lambda found: ids.setdefault(found[0], f"{found[1]}{len(ids)}"), svg)
     svg = _GEOMETRY.sub(lambda found: _DECIMALS.sub(lambda number: f"{float(number[0]):.1f}", found[0]), svg)
-    told = f"<title>{markupsafe.escape(title or figure.name)}</title><desc>{markupsafe.escape(figure.alt)}</desc>"
+    said = f"{figure.alt} {figure.caption}".strip()  # the caption explains the marks
+    told = f"<title>{markupsafe.escape(title or figure.name)}</title><desc>{markupsafe.escape(said)}</desc>"
     return re.sub(r"<svg[^>]*>", lambda found: f"{found[0]}{told}", svg, count=1)
 
 
