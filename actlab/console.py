@@ -15,9 +15,9 @@ class Lines(Console):
     def print(self, *objects: Any, **options: Any) -> None:
         """As rich's."""
         if self.is_terminal and objects and all(isinstance(one, str) for one in objects):
-            text = " ".join(objects)
-            objects = ("\n".join(map(self._wrapped, text.split("\n"))),)
-        super().print(*objects, **{"soft_wrap": all(isinstance(one, str) for one in objects), **options})
+            objects = ("\n".join(map(self._wrapped, " ".join(map(str, objects)).split("\n"))),)
+            options = {"soft_wrap": True, **options}
+        super().print(*objects, **options)
 
     def _wrapped(self, line: str) -> str:
         width, indent = max(self.width, 2 * _INDENT), " " * _INDENT
@@ -31,7 +31,9 @@ class Lines(Console):
         )
 
 
-def lines(stderr: bool = False, quiet: bool = False) -> Console:
-    """Where sentences are printed."""
+def lines(stderr: bool = False, quiet: bool = False, width: int | None = None) -> Console:
+    """Where sentences are printed; `width` is that of the tables among them in a file, a terminal's by default."""
     file = sys.stderr if stderr else sys.stdout
-    return Lines(highlight=False, soft_wrap=not file.isatty(), stderr=stderr, quiet=quiet)
+    return Lines(
+        highlight=False, soft_wrap=not file.isatty(), stderr=stderr, quiet=quiet, width=None if file.isatty() else width
+    )

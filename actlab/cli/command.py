@@ -136,7 +136,7 @@ def _line(flag: flags.Flag) -> str:
 def console(soft_wrap: bool = True) -> Console:
     """Where tables are printed: as wide as the terminal, 160 characters in a file or a pipe."""
     if soft_wrap:
-        return lines()
+        return lines(width=_TABLE_WIDTH)
     return Console(highlight=False, width=None if sys.stdout.isatty() else _TABLE_WIDTH)
 
 

@@ -40,10 +40,12 @@ def test_a_folder_without_a_table_is_refused(refused, tmp_path):
     assert f"{tmp_path} holds no results.csv" in refused(verdict.main, tmp_path)
 
 
-def test_without_a_question_all_pairs_are_compared(study):
-    out = run(study / "results.csv")
-    assert "gelu < relu" in out and "gelu < tanh" in out and "relu < tanh" in out
-    assert "supported: gelu has the lowest loss" in out and "LR sensitivity" in out
+def test_without_a_question_each_is_compared_with_the_baseline(study):
+    out = run(study / "results.csv", "--baseline=tanh")
+    assert "gelu < tanh" in out and "relu < tanh" in out and "gelu < relu" not in out
+    assert "answer      Lower loss than tanh: gelu by" in out and "LR sensitivity" in out
+    first = run(study / "results.csv")
+    assert "relu < gelu" in first and "tanh < gelu" in first and "relu < tanh" not in first
     assert (study / "verdicts.json").is_file()
 
 

@@ -206,6 +206,15 @@ def test_what_is_chosen_stands_in_the_address(browser, pages):
     assert browser.run("return document.querySelector('.bar .pop output').value") == "gelu"
 
 
+def test_groups_of_one_choice_stand_in_the_address_together(browser, pages):
+    browser.open(pages["explorer"])
+    browser.run("document.querySelector('.bar input[value=geglu]').click()")
+    address = browser.run("return location.href")
+    browser.open_address(address)
+    chosen = "return [...document.querySelectorAll('.bar input:checked')].map((one) => one.value)"
+    assert browser.run(chosen) == ["relu", "tanh", "geglu"]
+
+
 def test_a_figure_can_be_saved_and_read_as_a_table(browser, pages, tmp_path):
     browser.open(pages["six"])
     browser.keep_downloads(tmp_path)
@@ -407,13 +416,14 @@ def test_picking_an_activation_shows_its_curves_and_rows(browser, pages):
     browser.open(pages["explorer"])
     browser.draw_all()
     wait("curves", ["relu", "tanh"])
-    browser.click("#explore input[value=geglu]")
-    browser.click("#explore input[value=relu]")
+    pick = "document.querySelector('.bar input[value=%s]').click()"
+    browser.run(pick % "geglu")
+    browser.run(pick % "relu")
     for figure in ("curves", "scales"):
         wait(figure, ["tanh", "geglu"])
     assert first(browser, "numbers") == ["tanh", "geglu"]
-    browser.click("#explore input[value=tanh]")
-    browser.click("#explore input[value=geglu]")
+    browser.run(pick % "tanh")
+    browser.run(pick % "geglu")
     wait("curves", [])
     assert first(browser, "numbers") == [] and browser.complaints() == []
 

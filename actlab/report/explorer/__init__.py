@@ -76,7 +76,7 @@ def page(known: Sequence[Facts]) -> str:
         Section("zones", "Dead zones", (Text(zones, "note"), dtype, figures.alive(known), tables.dead_zones(known))),
         Section("formulas", "Formulas and sources", (Text(_FORMULAS, "note"), tables.formulas(known))),
     ]
-    return render(f"{len(known)} activations", _LEAD, sections)
+    return render(f"{len(known)} activations", _LEAD, sections, Controls(tuple(_picker(names, chosen))))
 
 
 def plot(names: Sequence[str], folder: pathlib.Path) -> list[pathlib.Path]:
@@ -95,8 +95,8 @@ def _explore(known: Sequence[Facts], chosen: tuple[str, ...]) -> tuple:
     reach = Slider("reach", "x up to ±", 1, REACH, 1, figures.WIDTH)
     scale = Slider("scale", "scale s of the input", SCALES[0], SCALES[-1], 0.1, SCALE)
     return (
-        Controls((*_picker([one.name for one in known], chosen), reach)),
         figures.overlay(known, chosen),
+        Controls((reach,)),
         Text(_MOVING),
         Controls((scale,)),
         tables.numbers(known),

@@ -82,13 +82,17 @@ function address() {
 
 function writeAddress(place = address().place, words = "") {
   const query = new URLSearchParams();
-  for (const control of every("[data-param]")) {
+  const isFirst = (control) =>
+    control.matches("fieldset")
+      ? boxesOf(control).every((box) => box.checked === box.hasAttribute("data-first"))
+      : control.value === control.dataset.first || valueOf(control) === Number(control.dataset.first);
+  const controls = every("[data-param]"), changed = new Set(controls.filter((one) => !isFirst(one)).map(nameOf));
+  for (const control of controls.filter((one) => changed.delete(nameOf(one)))) {
+    // Of fieldsets that form one choice the first stands for all.
     if (control.matches("fieldset")) {
-      const boxes = boxesOf(control);
-      if (boxes.every((box) => box.checked === box.hasAttribute("data-first"))) continue;
-      const chosen = boxes.filter((box) => box.checked);
-      for (const box of chosen.length ? chosen : [{ value: "" }]) query.append(nameOf(control), box.value);
-    } else if (control.value !== control.dataset.first && valueOf(control) !== Number(control.dataset.first)) query.append(nameOf(control), control.value);
+      const chosen = valueOf(control);
+      for (const value of chosen.length ? chosen : [""]) query.append(nameOf(control), value);
+    } else query.append(nameOf(control), control.value);
   }
   if (words) query.append("filter", words);
   const text = query.toString();
