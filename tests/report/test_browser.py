@@ -56,9 +56,9 @@ def pages(tmp_path_factory, six, study, workdirs, built):
     texts = {}
     reports = (("one", one), ("six", six), ("study", study), ("hostile", hostile), ("thousand", thousand))
     for name, path in reports:
-        begin = time.monotonic()
+        begin = time.process_time()  # of the processor: other tests run beside this one
         texts[name] = workdirs.page(path)
-        built[name] = time.monotonic() - begin
+        built[name] = time.process_time() - begin
     texts["explorer"] = explorer.page([explorer.facts(name) for name in NAMES])
     texts["blocks"] = render("A <page>", "lead", blocks(), Controls((Choice("tone", "tone", ("x", "y"), "x"),)))
     for name, text in texts.items():
