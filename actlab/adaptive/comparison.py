@@ -34,7 +34,7 @@ from actlab.callbacks.terminal import Shown
 from actlab.config import Config
 from actlab.data import TokenCache
 from actlab.errors import UserError
-from actlab.files import write_atomically
+from actlab.files import read_json, write_atomically
 from actlab.sweeps import plan, session, trained
 from actlab.training.loop import StopSignal
 from actlab.workdir import manifest
@@ -165,7 +165,7 @@ class Comparison:
         if not file.is_file():
             self._begun = False
             return {**asked, "scales": 1 if scales is None else scales, "rates": None, "spent": 0.0, "run_seconds": {}}
-        known = json.loads(file.read_text())
+        known = read_json(file, "restore the file, or choose another workdir")
         if "scales" not in known:
             raise UserError(f"--workdir={self._path} was begun by an older version: choose another workdir.")
         if known["activations"] != asked["activations"]:
@@ -396,7 +396,7 @@ class Comparison:
                     place = (run.config.model.activation, run.config.optimizer.learning_rate)
                     groups.setdefault(place, []).append(run.name)
             data, parts = session.description(prepared.tokens), list(groups.values())
-            manifest.begin(records, data, self._command, parts, computed, planned=True)
+            manifest.begin(records, prepared.config, data, self._command, parts, computed, planned=True)
             training = session.Session(prepared, records, self._quiet, self._compiled)
             with _Status(self._console) as display:
                 stopped = training.train(goals, stop, display)[1]

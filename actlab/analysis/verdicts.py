@@ -42,7 +42,7 @@ from actlab.analysis.results import (
     varying_axes,
 )
 from actlab.errors import UserError
-from actlab.files import write_atomically
+from actlab.files import read_json, write_atomically
 
 FILE = "verdicts.json"
 Orders = Mapping[str, Mapping[str, float]]  # published losses by source and activation
@@ -351,11 +351,8 @@ def write(
 def _existing_claims(path: pathlib.Path) -> Any:
     if not path.is_file():
         return {}
-    try:
-        content = json.loads(path.read_text())
-    except ValueError as error:
-        raise UserError(f"{path} exists and is not JSON ({error}): remove it or choose another file.") from error
-    if not isinstance(content, dict) or not isinstance(content.get("claims", {}), dict):
+    content = read_json(path, "remove it, or choose another file")
+    if not isinstance(content.get("claims", {}), dict):
         raise UserError(f'{path} exists and is not an object with "claims": remove it or choose another file.')
     return content.get("claims", {})
 

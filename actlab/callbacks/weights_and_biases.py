@@ -12,7 +12,7 @@ from actlab import config as config_lib
 from actlab.callbacks import Callback, ResumeContext, scalars
 from actlab.config import Config
 from actlab.errors import UserError
-from actlab.files import write_atomically
+from actlab.files import read_json, write_atomically
 from actlab.workdir.records import Row
 
 IDS = "wandb/ids.json"  # in the workdir: run -> id
@@ -52,7 +52,7 @@ class WandbRuns(Callback):
             UserError: if W&B refuses, for example without a login.
         """
         file = self._workdir / IDS
-        ids: dict[str, str] = json.loads(file.read_text()) if file.is_file() else {}
+        ids: dict[str, str] = read_json(file, "restore the file, or remove it") if file.is_file() else {}
         self._sent = {_key(row) for row in (*resumed.kept, *resumed.dropped) if row["run"] in ids}
         new = {name: secrets.token_hex(4) for name in self._configs if name not in ids}
         ids |= new

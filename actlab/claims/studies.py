@@ -7,7 +7,6 @@ each folder within the study's, where one thing was changed for all runs.
 """
 
 import collections
-import json
 import operator
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +15,7 @@ from typing import Any
 from actlab.analysis.verdicts import FILE
 from actlab.claims.claim import Arm, Reading, Verdict
 from actlab.errors import UserError, suggestion
+from actlab.files import read_json
 
 Test = Mapping[str, Any]
 # In the words of analysis/verdicts.py: a test that waits for runs, and the place of a contrast without any.
@@ -48,11 +48,8 @@ def _ordered(arms: Iterable[Arm]) -> tuple[Arm, ...]:
 
 
 def _entries(path: pathlib.Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is not JSON ({error}): write the study's verdicts again.") from error
-    if not isinstance(content, dict) or not isinstance(content.get("claims"), dict):
+    content = read_json(path, "write the study's verdicts again")
+    if not isinstance(content.get("claims"), dict):
         raise UserError(
             f'{path} has no object "claims": write {{"claims": {{"B07": {{"verdict": ..., "evidence": ...}}}}}}.'
         )

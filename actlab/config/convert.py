@@ -13,6 +13,9 @@ from ml_collections import config_dict
 from actlab.config import rules
 from actlab.config.schema import Config, fields, get, key_of, paths
 from actlab.errors import UserError, suggestion
+from actlab.files import parse_json, read_json
+
+_FIX = "restore it, or name another"
 
 
 def default() -> config_dict.ConfigDict:
@@ -112,12 +115,10 @@ def from_json(text: str) -> Config:
     A workdir of an earlier version lacks the fields that were added later: each takes its default, which is what the
     earlier version did. Unknown fields are refused, and so is a file without the sections that every version had.
     """
-    try:
-        values = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UserError(f"the file is not JSON ({error}): restore it or use another workdir.") from error
-    if not isinstance(values, Mapping):
-        raise UserError("the file must be a JSON object of fields: restore it or use another workdir.")
+    return _from_object(parse_json(text, "the file", _FIX))
+
+
+def _from_object(values: Mapping[str, Any]) -> Config:
     defaults = {**nested(Config()), "sweep": {}}
     for entry in dataclasses.fields(Config):
         if entry.name not in values and "original" in entry.metadata["roles"]:
@@ -137,10 +138,9 @@ def _completed(defaults: Mapping[str, Any], values: Mapping[str, Any]) -> dict[s
 
 def load(path: pathlib.Path) -> Config:
     """The config of a workdir's config.json; raises UserError as from_json, with the path."""
+    values = read_json(path, _FIX)
     try:
-        return from_json(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read: give the path of a config file.") from error
+        return _from_object(values)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
 

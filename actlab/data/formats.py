@@ -6,13 +6,13 @@ Each file is read as a stream: memory holds a document, or a batch of them, and 
 import contextlib
 import gzip
 import io
-import json
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from actlab.errors import UserError, suggestion
+from actlab.files import parse_json
 
 SEPARATOR = "<|endoftext|>"
 MAX_DOCUMENT_BYTES = 1 << 30  # a TFDS example is a protocol buffer, which ends at 2 GiB
@@ -86,12 +86,7 @@ def _of_lines(path: Path, field: str, opened: Callable[[], io.BufferedIOBase]) -
 
 
 def _value(path: Path, number: int, line: bytes, field: str) -> str:
-    try:
-        row: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} line {number} is not JSON ({error}): mend the line.") from error
-    if not isinstance(row, dict):
-        raise UserError(f"{path} line {number} is not a JSON object: write one with the text in a field on each line.")
+    row = parse_json(line, f"{path} line {number}", "write an object with the text in a field on each line")
     _require_field(f"{path} line {number}", field, list(row))
     text = row[field]
     if text is None:

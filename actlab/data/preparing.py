@@ -18,8 +18,8 @@ from typing import Any
 
 import filelock
 
+from actlab import files
 from actlab.errors import UserError
-from actlab.files import flush
 
 LINE_SECONDS = 10.0
 INCOMPLETE = "incomplete."
@@ -79,13 +79,7 @@ def digest(value: Any) -> str:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a prepared file; raises UserError for a damaged one."""
-    try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise damaged(path, str(error)) from error
-    if not isinstance(value, dict):
-        raise damaged(path, "not a JSON object")
-    return value
+    return files.read_json(path, f"remove the folder {path.parent} and run the same command again")
 
 
 def damaged(path: Path, reason: str) -> UserError:
@@ -144,10 +138,10 @@ def fresh(target: Path) -> Iterator[Path]:
     try:
         yield draft
         # Contents reach the disk before the name does: after a power cut a folder is whole or absent.
-        flush(*draft.rglob("*"), draft)
+        files.flush(*draft.rglob("*"), draft)
         shutil.rmtree(target, ignore_errors=True)
         draft.rename(target)
-        flush(target.parent)
+        files.flush(target.parent)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

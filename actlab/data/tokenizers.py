@@ -18,6 +18,7 @@ from jaxtyping import Int32
 from actlab.data import gpt2, preparing
 from actlab.data.gpt2 import MERGES, MERGES_HEADER, VOCABULARY
 from actlab.errors import UserError
+from actlab.files import read_json
 
 RECORD = "tokenizer.json"  # of ours; transformers has another file of that name, whose copy here is called LIBRARY
 LIBRARY = "library.json"
@@ -418,10 +419,9 @@ def _is_gpt2(path: Path) -> bool:
 
 def _json_object(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        return read_json(path, "")
+    except UserError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _of_library(name: str, path: Path) -> LibraryTokenizer:
@@ -453,16 +453,9 @@ def _of_library(name: str, path: Path) -> LibraryTokenizer:
 def _settings(name: str, path: Path) -> dict[str, Any]:
     """A JSON object; raises UserError for anything else."""
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(
-            f"data.tokenizer={name!r} cannot use {path} ({error}): use the file that belongs to the tokenizer."
-        ) from error
-    if not isinstance(found, dict):
-        raise UserError(
-            f"data.tokenizer={name!r} cannot use {path}, which is not a JSON object: use the file that belongs to it."
-        )
-    return found
+        return read_json(path, "use the file that belongs to the tokenizer")
+    except UserError as error:
+        raise UserError(f"data.tokenizer={name!r}: {error}") from error
 
 
 _ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token", "mask_token", "unk_token")
@@ -494,11 +487,11 @@ def _byte_pairs(name: str, folder: Path) -> BytePairTokenizer:
     from tokenizers import pre_tokenizers
 
     try:
-        vocabulary = json.loads((folder / VOCABULARY).read_bytes())
-        if not isinstance(vocabulary, dict) or not all(isinstance(i, int) for i in vocabulary.values()):
+        vocabulary = read_json(folder / VOCABULARY, "take another")
+        if not all(isinstance(i, int) for i in vocabulary.values()):
             raise ValueError(f"{VOCABULARY} does not map entries to whole numbers")
         merges = tuple(_merges((folder / MERGES).read_bytes().decode()))
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise UserError(
             f"data.tokenizer={name!r} cannot use {folder} ({error}): put matching {VOCABULARY} and {MERGES} there."
         ) from error
@@ -576,11 +569,8 @@ def _wordpiece(name: str) -> WordPieceTokenizer:
     path = Path(name.removeprefix(f"{WORDPIECE}:"))
     path = path / PIECES if path.is_dir() else path
     settings = path.with_name(SETTINGS)
-    try:
-        found = json.loads(settings.read_bytes()) if settings.is_file() else {}
-    except (OSError, ValueError, RecursionError) as error:
-        raise _unusable(name, settings, str(error)) from error
-    if isinstance(found, dict) and found.get("do_lower_case") is False:
+    found = _settings(name, settings) if settings.exists() else {}
+    if found.get("do_lower_case") is False:
         raise UserError(
             f"data.tokenizer={name!r} is cased according to {settings}, but text is lower-cased here: take an uncased "
             f"{PIECES}."

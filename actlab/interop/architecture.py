@@ -13,6 +13,7 @@ from jaxtyping import Float
 from actlab import activations
 from actlab.config import ModelConfig
 from actlab.errors import UserError, suggestion
+from actlab.files import read_json
 from actlab.models.spec import Spec, resolve
 
 CONFIG = "config.json"
@@ -83,17 +84,9 @@ class Fields:
 def read_fields(directory: pathlib.Path) -> Fields:
     """The fields of a directory's config.json; raises UserError if it is missing or not a JSON object."""
     place = directory / CONFIG
-    try:
-        values = json.loads(place.read_bytes())
-    except OSError as error:
-        raise UserError(
-            f"{directory} has no readable {CONFIG} ({error.strerror}): name a model's directory."
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{place} is not JSON ({error}): use the file that belongs to the weights.") from error
-    if not isinstance(values, dict):
-        raise UserError(f"{place} is not a JSON object: use the file that belongs to the weights.")
-    return Fields(values, str(place))
+    if not place.exists():
+        raise UserError(f"{directory} has no {CONFIG}: name a model's directory.")
+    return Fields(read_json(place, "use the file that belongs to the weights"), str(place))
 
 
 # "gelu" is exact in both. All other names with gelu in them are the tanh form, except quick_gelu.

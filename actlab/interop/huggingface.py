@@ -19,7 +19,7 @@ from actlab import config as config_lib
 from actlab import models
 from actlab.config import Config, ModelConfig
 from actlab.errors import UserError
-from actlab.files import flush
+from actlab.files import flush, read_json
 from actlab.interop import tensors
 from actlab.interop.architecture import CONFIG, Family, Fields, Link, Shape, Weights, flat, nested, read_fields
 from actlab.interop.decoders import DECODERS
@@ -328,10 +328,10 @@ def _require_ours(target: pathlib.Path) -> None:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     try:
-        ours = json.loads((target / CONFIG).read_bytes())[RECORD]
+        ours = read_json(target / CONFIG, "")[RECORD]
         known = (CONFIG, tensors.WEIGHTS, *ours.get("beside", VOCABULARIES))
         strange = [path.name for path in sorted(target.iterdir()) if path.name not in known]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (OSError, UserError, TypeError, KeyError, AttributeError):
         ours, strange = None, []
     if not ours or strange:
         what = f"holds {strange[0]}" if strange else "exists"

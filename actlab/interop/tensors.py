@@ -5,7 +5,6 @@ Only safetensors are read: loading a pickle runs code.
 
 import contextlib
 import dataclasses
-import json
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from actlab.errors import UserError
+from actlab.files import read_json
 
 try:
     import safetensors
@@ -94,9 +94,9 @@ def _no_weights(directory: pathlib.Path) -> str:
 
 def _weight_map(path: pathlib.Path) -> dict[str, str]:
     try:
-        weight_map = json.loads(path.read_bytes())["weight_map"]
+        weight_map = read_json(path, "use the file that belongs to the weights")["weight_map"]
         entries = list(weight_map.items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (KeyError, AttributeError) as error:
         raise UserError(
             f"{path} is not an index with a weight_map: use the file that belongs to the weights."
         ) from error

@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import json
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from actlab.analysis import results as results_lib
 from actlab.analysis.results import Result
 from actlab.config import LOSS_UNITS, Config, sweep
 from actlab.errors import UserError
+from actlab.files import read_json
 from actlab.workdir import records
 from actlab.workdir.records import Row, Workdir
 from actlab.workdir.traces import Censuses, Steps, read_censuses, read_steps
@@ -169,13 +169,7 @@ def _source(path: pathlib.Path) -> Source:
 
 
 def _json(path: pathlib.Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text()) if path.is_file() else {}
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON ({error}): restore the file, or remove it.") from error
-    if not isinstance(content, dict):
-        raise UserError(f"{path} holds no JSON object: restore the file, or remove it.")
-    return content
+    return read_json(path, "restore the file, or remove it") if path.exists() else {}
 
 
 def _question(path: pathlib.Path) -> str:

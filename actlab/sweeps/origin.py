@@ -4,7 +4,6 @@ An origin may have another activation than the run. Its change of the mean outpu
 """
 
 import dataclasses
-import json
 import pathlib
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ from actlab.config import Config, ModelConfig, SwapConfig
 from actlab.data import tokenizers
 from actlab.data.tokenizers import Tokenizer
 from actlab.errors import UserError
+from actlab.files import read_json
 from actlab.models.layers import Hidden
 from actlab.models.model import Params
 from actlab.sweeps import trained
@@ -214,10 +214,9 @@ def _theirs(name: str, folder: pathlib.Path) -> Origin:
 
 def _is_hugging_face(folder: pathlib.Path) -> bool:
     try:
-        fields = json.loads((folder / "config.json").read_text())
-    except (OSError, ValueError, RecursionError):
+        return "model_type" in read_json(folder / "config.json", "")
+    except UserError:
         return False
-    return isinstance(fields, Mapping) and "model_type" in fields
 
 
 def _activations(model: ModelConfig, swapped: SwapConfig) -> Sequence[str]:

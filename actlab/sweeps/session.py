@@ -5,7 +5,10 @@
 
 import contextlib
 import dataclasses
+import functools
+import hashlib
 import itertools
+import json
 import math
 import pathlib
 import shutil
@@ -31,8 +34,8 @@ from actlab.training import devices, program_spec, programs
 from actlab.training.checkpoint import Checkpoints, newest
 from actlab.training.loop import Loop, StopSignal
 from actlab.training.program_spec import ProgramSpec
-from actlab.workdir import documents, manifest
-from actlab.workdir.records import Row, Workdir
+from actlab.workdir import documents, integrity, manifest
+from actlab.workdir.records import METRICS, RESULTS, TRACES, Row, Workdir, table
 from actlab.workdir.results import result_row
 from actlab.workdir.traces import read_steps
 
@@ -81,6 +84,7 @@ def run(
         return 0
     if not dry_run and jax.process_index() == 0:
         callbacks.require_login(config)
+    manifest.require_same_config(records, config)
     manifest.require_same_data(records, tokens.name, tokens.fingerprint)
     computed = trained.function_values(config for spec in specs for config in spec.configs)
     trained.require_same_functions(records, computed)
@@ -94,7 +98,7 @@ def run(
         with contextlib.closing(records):
             lanes = [plan.lanes for plan in plans] or [(1,)]
             known = set(itertools.chain.from_iterable(manifest.parts(records).values()))
-            manifest.begin(records, description(tokens), command, _deal(specs, lanes, known), computed)
+            manifest.begin(records, config, description(tokens), command, _deal(specs, lanes, known), computed)
             # All processes read from it which parts there are, and one writes it.
             devices.wait_for_processes("the manifest is written")
             return Session(prepared, records, console).run()
@@ -157,8 +161,10 @@ def needs_training(
         UserError: if the workdir cannot be used: another config's, not writable, or begun by the other command.
     """
     records.check(config, extend)
-    rows = records.results()
-    if len(rows) == len(sweep.expand(config)) and all(row["status"] != "stopped" for row in rows):
+    checked, names = integrity.check(records), [run.name for run in sweep.expand(config)]
+    is_done = checked.rows.keys() == set(names) and all(row["status"] != "stopped" for row in checked.rows.values())
+    if is_done and not checked.problems:
+        rows = [checked.rows[name] for name in names]
         announce.results(console, rows, records.path, "was done before; nothing to do")
         return False
     has_jobs = (records.path / "jobs").is_dir()
@@ -224,8 +230,22 @@ class Session:
         self._spec_of = {name: spec for spec in self._specs for name in spec.names}
         labelled = zip(self._specs, plan.labels(self._specs), strict=True)
         self._labels = {name: label for spec, label in labelled for name in spec.names}
-        self._rows: dict[str, Any] = {row["run"]: row for row in records.results()}
+        self._rows, self._ended = self._mended()
         self._programs = {} if compiled is None else compiled  # by static fields and number of lanes
+
+    def _mended(self) -> tuple[dict[str, Any], dict[str, int]]:
+        """The rows of results.csv and the steps of parts that can be relied upon.
+
+        What differs from what was written is set aside, and made again by `train`.
+        """
+        checked = integrity.check(self._records)
+        for problem in checked.problems:
+            self._console.print(f"warning     {problem}: mended from what is sound, the old file is in set_aside/")
+        if checked.problems:
+            self._records.set_aside(METRICS, TRACES, RESULTS, documents.FILE)
+            known = itertools.chain.from_iterable(manifest.parts(self._records).values())
+            self._records.keep_only(set(known))
+        return dict(checked.rows), checked.ended
 
     def run(self) -> int:
         """Trains all runs to their end and prints the results; returns the exit code."""
@@ -274,6 +294,9 @@ class Session:
     ) -> tuple[Any, bool]:
         """Trains a part from its newest sound checkpoint; returns (state, whether `stop` ended it)."""
         config, console = spec.config, self._console
+        if (ended := self._ended.pop(part, 0)) >= until:
+            self._write_results(spec, ended)  # its rows are sound, but not what was made from them
+            return None, False
         label = self._labels[spec.names[0]]
         # Parts of one program with as many lanes each are compiled once.
         key = (*sweep.static(config), len(spec.names))
@@ -284,8 +307,10 @@ class Session:
         idle = devices.idle_devices(program.mesh, program.n_lanes, config.data.batch_size)
         if idle:
             console.print(f"warning     {idle}")
-        checkpoints = Checkpoints(self._records.path / "checkpoints" / part, config.train.keep_checkpoints)
-        state, step, notes = checkpoints.restore_latest(program.abstract_state)
+        folder, about = self._records.path / "checkpoints" / part, self._about(spec)
+        checkpoints = Checkpoints(folder, config.train.keep_checkpoints, about=about)
+        differing = functools.partial(integrity.differing, self._records, spec.names)
+        state, step, notes = checkpoints.restore_latest(program.abstract_state, differing)
         for note in notes:
             console.print(f"warning     {note}")
         if step:
@@ -310,8 +335,14 @@ class Session:
             follow = [display.program(shown, step, peak), *trackers]
         loop = Loop(config, program, spec.names, spec.feed, self._records, follow)
         state, step, stopped = loop.run(checkpoints, (state, step), stop, until)
+        manifest.end(self._records, part, step, self._records.sealed())
         self._write_results(spec, step)
         return state, stopped and step < until
+
+    def _about(self, spec: ProgramSpec) -> str:
+        """What the checkpoints of a part belong to: its runs in their order, with their configs, and the data."""
+        runs = [[name, config_lib.fingerprint(one)] for name, one in zip(spec.names, spec.configs, strict=True)]
+        return hashlib.sha256(json.dumps([self._tokens.fingerprint, runs]).encode()).hexdigest()
 
     def _write_results(self, spec: ProgramSpec, step: int) -> None:
         metrics, traces = self._records.metrics(), self._records.traces()
@@ -322,8 +353,9 @@ class Session:
             row |= {"objective": spec.objective.name, "lanes": len(spec.names)}
             row |= {"trivial_loss": trivial, "bytes_per_token": spec.bytes_per_token}
             self._rows[name] = row | _scores(spec, name, metrics) | _further_axes(self._axes[name])
-        documents.write(self._records, traces, [name for name in self._spec_of if name in self._rows])
-        self._records.write_results([self._rows[name] for name in self._spec_of if name in self._rows])
+        names = [name for name in self._spec_of if name in self._rows]
+        rows = [self._rows[name] for name in names]
+        self._records.write_made({**documents.made(traces, names), RESULTS: table(rows)})
 
     def _divide(self, part: str, spec: ProgramSpec, error: Exception) -> None:
         """Splits a part that does not fit into memory in two; raises `error` if that is not the reason."""

@@ -1,6 +1,7 @@
 """Checkpoints of a program's state: written in the background, sealed with SHA-256, verified before they are used.
 
-The only file that imports orbax, which restores a file with a flipped bit without an error; hence the seals.
+The only file that imports orbax, which restores a file with a flipped bit without an error; hence the seals. A seal
+also vouches for what was beside the checkpoint when it was saved: the rows of the tables, the runs and their data.
 """
 
 import contextlib
@@ -9,29 +10,35 @@ import json
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
 
 from actlab.errors import UserError
-from actlab.files import write_atomically
+from actlab.files import is_signed, read_json, signed, write_atomically
 from actlab.training.devices import wait_for_processes
 
 SEAL = "actlab_seal.json"  # inside a step's folder, so that orbax deletes it with the step
+_UNFINISHED = ".orbax-checkpoint-tmp"  # in the name of a folder that orbax has not completed
+
+# By table: how many rows belong to the runs of a checkpoint, and the SHA-256 of their lines. As records.Sealed.
+Tables = Mapping[str, Any]
 
 
 class Checkpoints:
     """The last `keep` steps of a program and its best one, in one folder.
 
     A step is valid only once it is sealed: the sizes and SHA-256 of all its files are written after orbax has committed
-    it. A program that is killed in between resumes from the step before, hence `keep` is at least 2.
+    it. A program that is killed in between resumes from the step before, hence `keep` is at least 2. `about` says whose
+    states these are: those of other runs, or on other data, are refused.
     """
 
-    def __init__(self, directory: pathlib.Path, keep: int = 2, read_only: bool = False):
+    def __init__(self, directory: pathlib.Path, keep: int = 2, read_only: bool = False, about: str = ""):
         self._directory = directory.absolute()
-        self._unsealed: set[int] = set()
+        self._about = about
+        self._unsealed: dict[int, Tables] = {}
         self._read_only = read_only
         self._keep = keep
         self._manager = self._open()
@@ -44,17 +51,27 @@ class Checkpoints:
             best_fn=_loss,
             best_mode="min",
             preservation_policy=policies.AnyPreservationPolicy([policies.LatestN(self._keep), best]),
-            cleanup_tmp_directories=True,
         )
         reading = ocp.CheckpointManagerOptions(read_only=True)
+        if not self._read_only:
+            self._remove_unfinished()
         return ocp.CheckpointManager(
             self._directory,
             item_handlers=ocp.StandardCheckpointHandler(),
             options=reading if self._read_only else writing,
         )
 
-    def save(self, step: int, state: Any, loss: float | None) -> None:
+    def _remove_unfinished(self) -> None:
+        # Not by orbax, whose clean-up goes on in the background and would race with that of the next manager.
+        if jax.process_index() == 0:
+            for path in self._directory.glob(f"*{_UNFINISHED}*"):
+                shutil.rmtree(path)
+        wait_for_processes(f"cleaned {self._directory}")
+
+    def save(self, step: int, state: Any, loss: float | None, tables: Tables | None = None) -> None:
         """Starts to save a step in the background; `loss`, if known, decides which step is the best.
+
+        The seal will vouch for the `tables`, as they are now.
 
         Raises:
             UserError: if this save, or the one before, could not be written.
@@ -67,7 +84,7 @@ class Checkpoints:
             saved = self._manager.save(step, args=ocp.args.StandardSave(state), metrics=metrics)
         if not saved:
             raise RuntimeError(f"orbax refused to save step {step} after step {self._manager.latest_step()}")
-        self._unsealed.add(step)
+        self._unsealed[step] = {} if tables is None else tables
 
     def seal_finished(self) -> None:
         """Seals steps that have been committed by now; cheap to call often."""
@@ -81,18 +98,24 @@ class Checkpoints:
         with self._failed_write():
             self._manager.close()
 
-    def restore_latest(self, abstract_state: Any) -> tuple[Any, int, list[str]]:
+    def restore_latest(
+        self, abstract_state: Any, differing: Callable[[int, Tables], str | None] = lambda step, tables: None
+    ) -> tuple[Any, int, list[str]]:
         """(state, step, notes) of the newest valid step; (None, 0, notes) if there is none.
 
-        A damaged or unsealed step is skipped with a note; unless reading only, it is moved to `set_aside/` beside the
-        folder.
+        A damaged or unsealed step is skipped with a note, and so is one for which `differing` says how the tables
+        differ from what its seal vouches for. Unless reading only, it is moved to `set_aside/` beside the folder.
 
         Raises:
-            UserError: if a valid step has arrays of other names, shapes or dtypes than `abstract_state`.
+            UserError: if a valid step has arrays of other names, shapes or dtypes than `abstract_state`, is of other
+                runs or data, or was sealed by a version that did not vouch for the tables.
         """
         notes = []
         for step in sorted(self._manager.all_steps(), reverse=True):
-            problem = self._problem(step)
+            problem, seal = self._problem(step)
+            if problem is None:
+                self._require_own(step, seal)
+                problem = differing(step, seal.get("tables", {}))
             if problem is None:
                 # Orbax would cast another dtype without a word.
                 self._require_same_arrays(step, abstract_state)
@@ -106,11 +129,12 @@ class Checkpoints:
     def _wait_and_seal(self) -> None:
         with self._failed_write():
             self._manager.wait_until_finished()
-            for step in sorted(self._unsealed):
+            for step, tables in sorted(self._unsealed.items()):
                 folder = self._directory / str(step)
                 # Orbax names a folder after its step once it is complete: after a failed save there is none.
                 if jax.process_index() == 0 and folder.is_dir():
-                    write_atomically(folder / SEAL, json.dumps(_digests(folder), indent=1))
+                    seal = {"step": step, "about": self._about, "tables": tables, "files": _digests(folder)}
+                    write_atomically(folder / SEAL, json.dumps(signed(seal), indent=1))
             # No process may go on, and perhaps look for seals or end, before they are written.
             if self._unsealed:
                 wait_for_processes(f"sealed in {self._directory}")
@@ -128,18 +152,37 @@ class Checkpoints:
                 "then run the same command, which resumes from the checkpoint before."
             ) from error
 
-    def _problem(self, step: int) -> str | None:
+    def _problem(self, step: int) -> tuple[str | None, dict[str, Any]]:
+        """Why a step cannot be used, if so, and its seal."""
         folder = self._directory / str(step)
         if not (folder / SEAL).is_file():
-            return "was not sealed (the run was stopped while saving)"
+            return "was not sealed (the run was stopped while saving)", {}
         try:
-            sealed = json.loads((folder / SEAL).read_text())
-            found = _digests(folder)
-            # Only sealed files count: a stray .DS_Store does no harm.
-            damaged = [name for name, digest in sealed.items() if found.get(name) != digest]
-        except (ValueError, AttributeError):
-            return f"is damaged ({SEAL} cannot be read)"
-        return f"is damaged ({damaged[0]} differs from its SHA-256)" if damaged else None
+            seal = read_json(folder / SEAL, "it is set aside")
+        except UserError:
+            return f"is damaged ({SEAL} cannot be read)", {}
+        if "files" not in seal and seal:  # an earlier version's: the files alone
+            seal = {"files": seal}
+        elif not is_signed(seal) or seal["step"] != step:
+            return f"is damaged ({SEAL} was changed)", {}
+        found = _digests(folder)
+        # Only sealed files count: a stray .DS_Store does no harm.
+        damaged = [name for name, digest in seal["files"].items() if found.get(name) != digest]
+        return (f"is damaged ({damaged[0]} differs from its SHA-256)" if damaged else None), seal
+
+    def _require_own(self, step: int, seal: Mapping[str, Any]) -> None:
+        if self._read_only:
+            return
+        if "about" not in seal:
+            raise UserError(
+                f"checkpoint {step} in {self._directory} was written by an earlier version of actlab, which does not "
+                "vouch for the rows beside it: go on with that version, or choose another workdir."
+            )
+        if seal["about"] != self._about:
+            raise UserError(
+                f"checkpoint {step} in {self._directory} was saved by runs of another config or on other data: restore "
+                "the workdir's config.json and manifest.json, or choose another workdir."
+            )
 
     def _set_aside(self, step: int) -> None:
         # Processes share the folder: none may still be reading what is moved, nor go on before it has been.

@@ -233,7 +233,8 @@ class Loop:
         self._flush()
         self._saved = step
         # The best checkpoint is that of the lanes that are left: one that diverged would make every mean NaN.
-        checkpoints.save(step, state, None if loss is None else float(loss[self._alive].mean()))
+        mean = None if loss is None else float(loss[self._alive].mean())
+        checkpoints.save(step, state, mean, self._workdir.sealed())
 
     def _flush(self) -> None:
         self._workdir.append_traces(self._steps.take())

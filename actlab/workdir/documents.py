@@ -5,7 +5,6 @@ whenever that is. Its arrays: `runs` [R], `nats` [R, D] in float32, `targets` [R
 sweep may be tested on different numbers of documents: those that a run lacks have 0 nats and 0 targets.
 """
 
-import base64
 import io
 import pathlib
 import zipfile
@@ -16,8 +15,8 @@ import numpy as np
 from jaxtyping import Float, Float32, Int, Int32
 
 from actlab.errors import UserError
-from actlab.workdir.records import Row, Workdir
-from actlab.workdir.traces import encoded
+from actlab.workdir.records import Row
+from actlab.workdir.traces import decoded, encoded
 
 FILE = "test_documents.npz"
 
@@ -35,20 +34,20 @@ def row(name: str, step: int, nats_D: Float[np.ndarray, "D"], targets_D: Int[np.
     return {"run": name, "step": step, "kind": "documents", **values}
 
 
-def write(workdir: Workdir, traces: Iterable[Row], names: Sequence[str]) -> None:
-    """Replaces the file by what the rows of Workdir.traces() have of these runs; writes none if they have nothing."""
+def made(traces: Iterable[Row], names: Sequence[str]) -> dict[str, bytes]:
+    """The file by its name, of what the rows of Workdir.traces() have of these runs; none if they have nothing."""
     found = {row["run"]: row for row in traces if row["kind"] == "documents"}
     runs = [name for name in names if name in found]
     if not runs:
-        return
+        return {}
     columns = {}
     for field, dtype in (("nats", "<f4"), ("targets", "<i4")):
-        arrays = [np.frombuffer(base64.b64decode(found[name][field]), dtype) for name in runs]
+        arrays = [decoded(found[name], field, dtype) for name in runs]
         most = max(map(len, arrays))
         columns[field] = np.stack([np.pad(array, (0, most - len(array))) for array in arrays])
     buffer = io.BytesIO()
     np.savez_compressed(buffer, runs=np.array(runs), **columns)
-    workdir.write_documents(buffer.getvalue())
+    return {FILE: buffer.getvalue()}
 
 
 def read(path: pathlib.Path) -> dict[str, Documents]:
@@ -62,6 +61,8 @@ def read(path: pathlib.Path) -> dict[str, Documents]:
             runs, nats_RD, targets_RD = (arrays[name] for name in ("runs", "nats", "targets"))
         if not len(runs) == len(nats_RD) == len(targets_RD) or nats_RD.shape != targets_RD.shape:
             raise ValueError(f"{len(runs)} runs, nats {nats_RD.shape}, targets {targets_RD.shape}")
+        if (runs.dtype.kind, nats_RD.dtype.kind, targets_RD.dtype.kind, nats_RD.ndim) != ("U", "f", "i", 2):
+            raise ValueError(f"runs are {runs.dtype}, nats {nats_RD.dtype}, targets {targets_RD.dtype}")
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise UserError(f"{path} is damaged ({error}): restore the file, or remove it.") from error
     return {str(run): Documents(nats, targets) for run, nats, targets in zip(runs, nats_RD, targets_RD, strict=True)}

@@ -1,6 +1,7 @@
 """manifest.json: what the runs were trained on, and how they are grouped into programs.
 
-It records the data and what each activation computes once, and per session the package versions, commit and device.
+It records the data and what each activation computes once, per session the package versions, commit and device, and
+digests of the other files; see integrity.py.
 """
 
 import datetime
@@ -13,10 +14,22 @@ from typing import Any
 
 import jax
 
+from actlab import config as config_lib
+from actlab.config import Config
 from actlab.errors import UserError
-from actlab.workdir.records import Workdir
+from actlab.workdir.records import Sealed, Workdir
 
 PACKAGES = "actlab jax jaxlib flax optax orbax-checkpoint tensorflow-datasets tokenizers numpy".split()
+
+
+def require_same_config(workdir: Workdir, config: Config) -> None:
+    """Raises UserError if the workdir has lost its config.json, and that was another."""
+    known = workdir.manifest().get("config")
+    if known and not (workdir.path / "config.json").exists() and known != config_lib.fingerprint(config):
+        raise UserError(
+            f"--workdir={workdir.path} has lost its config.json, and was begun with another config than this: restore "
+            "the file, or choose another workdir."
+        )
 
 
 def require_same_data(workdir: Workdir, name: str, fingerprint: str) -> None:
@@ -32,6 +45,7 @@ def require_same_data(workdir: Workdir, name: str, fingerprint: str) -> None:
 
 def begin(
     workdir: Workdir,
+    config: Config,
     data: Mapping[str, Any],
     command: Sequence[str],
     parts: Sequence[Sequence[str]],
@@ -45,6 +59,7 @@ def begin(
     `planned`: a p value that was read before is not one of the runs with them.
     """
     manifest = workdir.manifest() or {"data": data, "sessions": []}
+    manifest["config"] = config_lib.fingerprint(config)
     # Those of earlier sessions are kept: free memory may differ now, but the checkpoints are those of the old parts.
     known = manifest.setdefault("parts", {})
     if known and parts and not planned:
@@ -86,11 +101,22 @@ def _now() -> str:
 
 
 def note(workdir: Workdir, part: str, step: int, notes: Sequence[str]) -> None:
-    """Adds to the newest session that the program `part` resumed from `step`, with notes about its checkpoints."""
+    """Adds to the newest session that the program `part` resumed from `step`, with notes about its checkpoints.
+
+    From now on its rows change.
+    """
     manifest = workdir.manifest()
     session = manifest["sessions"][-1]
     session["restored"].append({"part": part, "step": step})
     session["notes"] += notes
+    manifest.get("ended", {}).pop(part, None)
+    workdir.write_manifest(manifest)
+
+
+def end(workdir: Workdir, part: str, step: int, rows: Sealed) -> None:
+    """Records what the rows of a program are, now that a session has trained it to `step`."""
+    manifest = workdir.manifest()
+    manifest.setdefault("ended", {})[part] = {"step": step, "rows": rows}
     workdir.write_manifest(manifest)
 
 

@@ -1,17 +1,20 @@
 """A workdir and its files: config.json, manifest.json, metrics.jsonl, traces.jsonl, test_documents.npz, results.csv.
 
 The rows of a run survive any kill: at most the last line is cut short, readers leave it out, and a resume drops every
-row after its checkpoint's step before it writes them again. So no row is ever there twice.
+row after its checkpoint's step before it writes them again. So no row is ever there twice. Checkpoints and the manifest
+hold counts and SHA-256 of the rows, so that lost and changed ones are noticed; see integrity.py.
 """
 
 import contextlib
 import csv
+import hashlib
 import io
 import json
 import math
 import os
 import pathlib
-from collections.abc import Collection, Iterable, Mapping
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import filelock
@@ -19,9 +22,12 @@ import filelock
 from actlab import config as config_lib
 from actlab.config import Config, sweep
 from actlab.errors import UserError
-from actlab.files import write_atomically
+from actlab.files import is_signed, parse_json, read_json, signed, write_atomically
 
 Row = dict[str, Any]
+Sealed = dict[str, list[Any]]  # by file: the number of rows, and the SHA-256 of their lines
+METRICS, TRACES, RESULTS, MANIFEST = "metrics.jsonl", "traces.jsonl", "results.csv", "manifest.json"
+SET_ASIDE = "set_aside"
 TIME_FIELDS = ("tokens_per_second", "seconds")  # the only fields of a metrics row that differ between equal runs
 
 
@@ -36,8 +42,8 @@ class Workdir:
         self.path = path
         self._writes = writes
         self._lock = filelock.FileLock(path / ".lock")
-        self._metrics = RowFile(path / "metrics.jsonl", writes)
-        self._traces = RowFile(path / "traces.jsonl", writes)
+        self._metrics = RowFile(path / METRICS, "split", writes)
+        self._traces = RowFile(path / TRACES, "kind", writes)
 
     def check(self, config: Config, extend: bool = False) -> None:
         """Checks that a run could use the folder, before any work is spent on its data; writes nothing.
@@ -97,7 +103,7 @@ class Workdir:
 
     def _refuse_other_config(self, config: Config, extend: bool) -> None:
         known = self.path / "config.json"
-        if not known.is_file():
+        if not known.exists():
             return
         theirs = config_lib.load(known)
         path = config_lib.first_difference(config, theirs)
@@ -117,17 +123,25 @@ class Workdir:
             )
 
     def manifest(self) -> dict[str, Any]:
-        """The content of manifest.json; empty before the first session."""
-        path = self.path / "manifest.json"
-        try:
-            return json.loads(path.read_text()) if path.is_file() else {}
-        except ValueError as error:
-            raise UserError(f"{path} is not JSON ({error}): restore the file, or remove it.") from error
+        """The content of manifest.json; empty before the first session.
+
+        Raises:
+            UserError: for a file that is not as it was written.
+        """
+        path = self.path / MANIFEST
+        if not path.exists():
+            return {}
+        fix = "restore the file, or remove it: the next session makes it anew and keeps what is trained"
+        manifest = read_json(path, fix)
+        # An earlier version's is not signed.
+        if not (is_signed(manifest) if is_verifiable(manifest) else _is_manifest(manifest)):
+            raise UserError(f"{path} was changed, or is not a manifest: {fix}.")
+        return manifest
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Replaces manifest.json."""
         if self._writes:
-            write_atomically(self.path / "manifest.json", json.dumps(manifest, indent=2) + "\n")
+            write_atomically(self.path / MANIFEST, json.dumps(signed(dict(manifest)), indent=2) + "\n")
 
     def metrics(self) -> list[Row]:
         """All complete rows of metrics.jsonl."""
@@ -145,6 +159,33 @@ class Workdir:
         self._traces.begin(step, names)
         return self._metrics.begin(step, names)
 
+    def sealed(self) -> Sealed:
+        """What the rows of the runs are that `begin` named last."""
+        return {METRICS: self._metrics.sealed(), TRACES: self._traces.sealed()}
+
+    def digests(
+        self, parts: Mapping[str, tuple[Collection[str], int]], known: Collection[str]
+    ) -> tuple[dict[str, Sealed], list[str]]:
+        """By part, what its rows are up to a step; and the files with lines that are no rows of `known` runs.
+
+        `parts` has the names of a part's runs and the step.
+        """
+        found = {file.name: file.digests(parts, known) for file in (self._metrics, self._traces)}
+        sealed = {part: {name: by_part[part] for name, (by_part, _) in found.items()} for part in parts}
+        return sealed, [name for name, (_, has_strange) in found.items() if has_strange]
+
+    def keep_only(self, names: Collection[str]) -> list[str]:
+        """Drops lines that are no rows of these runs; returns the names of the files that had some."""
+        return [file.name for file in (self._metrics, self._traces) if file.keep_only(names)]
+
+    def set_aside(self, *names: str) -> None:
+        """Copies files that are about to be mended into set_aside/."""
+        folder = self.path / SET_ASIDE
+        for name in names if self._writes else ():
+            if (self.path / name).is_file():
+                folder.mkdir(exist_ok=True)
+                shutil.copyfile(self.path / name, folder / name)
+
     def append_metrics(self, rows: Iterable[Row]) -> None:
         """Appends rows to metrics.jsonl."""
         self._metrics.append(rows)
@@ -158,27 +199,67 @@ class Workdir:
         self._metrics.sync()
         self._traces.sync()
 
-    def write_documents(self, content: bytes) -> None:
-        """Replaces test_documents.npz; documents.py makes its content."""
-        if self._writes:
-            write_atomically(self.path / "test_documents.npz", content)
-
     def results(self) -> list[dict[str, str]]:
         """The rows of results.csv; empty if the file does not exist."""
-        path = self.path / "results.csv"
-        return read_table(path) if path.is_file() else []
+        path = self.path / RESULTS
+        return read_table(path) if path.exists() else []
 
-    def write_results(self, rows: list[Row]) -> None:
-        """Replaces results.csv. Rows of an older version may lack columns: those cells are empty."""
+    def write_made(self, made: Mapping[str, bytes]) -> None:
+        """Replaces files that are made from rows, after manifest.json has their SHA-256; they are written in order."""
         if not self._writes:
             return
-        # The row with most columns sets their order.
-        header = dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row)
-        buffer = io.StringIO()
-        writer = csv.DictWriter(buffer, header, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        write_atomically(self.path / "results.csv", buffer.getvalue())
+        manifest = self.manifest()
+        if manifest:
+            # With that of the file before: a kill between the two writes leaves one of both.
+            for name, content in made.items():
+                now = sha256(self.path / name)
+                known = [one for one in manifest.get("files", {}).get(name, ()) if one == now]
+                new = hashlib.sha256(content).hexdigest()
+                manifest.setdefault("files", {})[name] = list(dict.fromkeys([*known, new]))
+            self.write_manifest(manifest)
+        for name, content in made.items():
+            write_atomically(self.path / name, content)
+
+    def write_results(self, rows: list[Row]) -> None:
+        """Replaces results.csv."""
+        self.write_made({RESULTS: table(rows)})
+
+
+def is_verifiable(manifest: Mapping[str, Any]) -> bool:
+    """Whether a manifest has digests; those of earlier versions have none."""
+    return "sha256" in manifest
+
+
+def _is_manifest(value: Mapping[str, Any]) -> bool:
+    data, parts = value.get("data"), value.get("parts", {})
+    return (
+        isinstance(data, dict)
+        and isinstance(data.get("fingerprint"), str)
+        and isinstance(value.get("sessions"), list)
+        and isinstance(value.get("activations", {}), dict)
+        and isinstance(parts, dict)
+        and all(isinstance(runs, list) and all(isinstance(run, str) for run in runs) for runs in parts.values())
+    )
+
+
+def sha256(path: pathlib.Path) -> str | None:
+    """SHA-256 of a file, in hex; None if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def table(rows: Sequence[Row]) -> bytes:
+    """Rows as CSV. Those of an older version may lack columns: their cells are empty."""
+    # The row with most columns sets their order.
+    header = dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row)
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, header, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue().encode()
 
 
 def read_table(path: pathlib.Path) -> list[dict[str, str]]:
@@ -204,9 +285,12 @@ def read(path: pathlib.Path, *fields: str) -> list[Row]:
         UserError: for a line that is not a JSON object with `run`, an integer `step` and these fields; it names the
             line.
     """
-    lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
-    whole = [line for line in lines if line.endswith(b"\n")]
-    return [_row(path, number, line, ("run", "step", *fields)) for number, line in enumerate(whole, start=1)]
+    return [_row(path, number, line, fields) for number, line in enumerate(_whole_lines(path), start=1)]
+
+
+def _whole_lines(path: pathlib.Path) -> list[bytes]:
+    lines = path.read_bytes().split(b"\n") if path.is_file() else []
+    return [line + b"\n" for line in lines[:-1]]
 
 
 def is_cut_short(path: pathlib.Path) -> bool:
@@ -215,46 +299,100 @@ def is_cut_short(path: pathlib.Path) -> bool:
     return bool(content) and not content.endswith(b"\n")
 
 
-def _row(path: pathlib.Path, number: int, line: bytes, fields: tuple[str, ...]) -> Row:
-    try:
-        row = json.loads(line)
-    except ValueError as error:
-        raise UserError(f"{path} line {number} is not JSON: remove the line, or restore the file.") from error
-    missing = [name for name in fields if not isinstance(row, dict) or name not in row]
+def _row(path: pathlib.Path, number: int, line: bytes, fields: Sequence[str]) -> Row:
+    row = parse_json(line, f"{path} line {number}", "remove the line, or restore the file")
+    missing = [name for name in ("run", "step", *fields) if name not in row]
     if missing:
         raise UserError(f"{path} line {number} lacks the field {missing[0]!r}: name a file that actlab.main wrote.")
-    if not isinstance(row["step"], int):
+    if type(row["step"]) is not int:
         raise UserError(f"{path} line {number}: step={row['step']!r} is not an integer: restore the file.")
+    for name in ("run", *fields):
+        if not isinstance(row[name], str):
+            raise UserError(f"{path} line {number}: {name}={row[name]!r} is not a string: restore the file.")
+    if "split" in row:
+        for name, value in row.items():
+            if name not in ("run", "split", "status") and type(value) not in (int, float, type(None)):
+                raise UserError(f"{path} line {number}: {name}={str(value)[:40]!r} is not a number: restore the file.")
     return row
 
 
 class RowFile:
-    """One JSON object per line, each with a `run` and a `step`; only the process with `writes` changes the file."""
+    """One JSON object per line, each with a `run`, a `step` and a `field` of text; only the process with `writes`
+    changes the file.
+    """
 
-    def __init__(self, path: pathlib.Path, writes: bool):
-        self._path, self._writes = path, writes
+    def __init__(self, path: pathlib.Path, field: str, writes: bool):
+        self._path, self._field, self._writes = path, field, writes
+        self.name = path.name
         self._file: Any = None
+        self._n_rows, self._digest = 0, hashlib.sha256()
 
     def read(self) -> list[Row]:
         """All complete rows; a last line cut short by a kill is left out."""
-        return read(self._path)
+        return read(self._path, self._field)
+
+    def _rows(self) -> Iterator[tuple[Row | None, bytes]]:
+        """The rows with their lines, None for a line that is no row."""
+        for line in _whole_lines(self._path):
+            try:
+                yield _row(self._path, 0, line, (self._field,)), line
+            except UserError:
+                yield None, line
 
     def begin(self, step: int, names: Collection[str]) -> list[Row]:
         """Drops the runs' rows after `step`, at step 0 all of them, and opens the file; returns those kept."""
-        kept = [row for row in self.read() if row["run"] not in names or (step and row["step"] <= step)]
+        kept = [
+            (row, line)
+            for row, line in self._rows()
+            if row and (row["run"] not in names or (step and row["step"] <= step))
+        ]
         self.close()
         if self._writes:
             # Rewritten whole, which also removes a line that was cut short.
-            write_atomically(self._path, "".join(_line(row) for row in kept))
-            self._file = self._path.open("a")
-        return [row for row in kept if row["run"] in names]
+            write_atomically(self._path, b"".join(line for _, line in kept))
+            self._file = self._path.open("ab")
+        own = [(row, line) for row, line in kept if row["run"] in names]
+        self._n_rows, self._digest = len(own), hashlib.sha256(b"".join(line for _, line in own))
+        return [row for row, _ in own]
 
     def append(self, rows: Iterable[Row]) -> None:
         """Appends rows. Numbers that are not finite become null, because JSON has no NaN."""
         if self._writes:
-            self._file.writelines(_line(row) for row in rows)
+            lines = [_line(row) for row in rows]
+            self._n_rows += len(lines)
+            self._digest.update(b"".join(lines))
+            self._file.write(b"".join(lines))
             # To the system, so that readers see them and a killed process loses none; sync() is for the disk.
             self._file.flush()
+
+    def sealed(self) -> list[Any]:
+        """[number, SHA-256] of the rows of the runs that `begin` named."""
+        return [self._n_rows, self._digest.hexdigest()]
+
+    def digests(
+        self, parts: Mapping[str, tuple[Collection[str], int]], known: Collection[str]
+    ) -> tuple[dict[str, list[Any]], bool]:
+        """By part, [number, SHA-256] of its runs' rows up to its step; and whether there are lines of no known run."""
+        part_of = {name: part for part, (names, _) in parts.items() for name in names}
+        counts, hashes = dict.fromkeys(parts, 0), {part: hashlib.sha256() for part in parts}
+        is_strange = False
+        for row, line in self._rows():
+            is_strange = is_strange or row is None or row["run"] not in known
+            part = part_of.get(row["run"]) if row else None
+            if row and part is not None and row["step"] <= parts[part][1]:
+                counts[part] += 1
+                hashes[part].update(line)
+        return {part: [counts[part], hashes[part].hexdigest()] for part in parts}, is_strange
+
+    def keep_only(self, names: Collection[str]) -> bool:
+        """Drops lines that are no rows of these runs; returns whether there were any."""
+        found = list(self._rows())
+        kept = [line for row, line in found if row and row["run"] in names]
+        if len(kept) == len(found):
+            return False
+        if self._writes:
+            write_atomically(self._path, b"".join(kept))
+        return True
 
     def sync(self) -> None:
         """Forces the rows to disk."""
@@ -267,6 +405,6 @@ class RowFile:
             self._file.close()
 
 
-def _line(row: Row) -> str:
+def _line(row: Row) -> bytes:
     infinite = [key for key, value in row.items() if isinstance(value, float) and not math.isfinite(value)]
-    return json.dumps(row | dict.fromkeys(infinite)) + "\n"
+    return (json.dumps(row | dict.fromkeys(infinite)) + "\n").encode()

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 
-from actlab.workdir.records import Row
+from actlab.errors import UserError
+from actlab.workdir.records import TRACES, Row
 
 SPIKE_WINDOW = 128  # MaxText's skip_step_interval
 SPIKE_DEVIATIONS = 6.0  # MaxText's skip_step_scaling_factor
@@ -67,8 +68,9 @@ def dead_row(name: str, step: int, dead_LF: Bool[np.ndarray, "layers F"]) -> Row
 def read_steps(rows: Iterable[Row], name: str) -> Steps:
     """The steps of a run, from rows of Workdir.traces()."""
     mine = [row for row in rows if row["run"] == name and row["kind"] == "steps"]
-    loss, grad_norm = (b"".join(base64.b64decode(row[field]) for row in mine) for field in ("loss", "grad_norm"))
-    return Steps(np.frombuffer(loss, "<f4"), np.frombuffer(grad_norm, "<f4"))
+    loss, grad_norm = ([decoded(row, field, "<f4") for row in mine] for field in ("loss", "grad_norm"))
+    nothing = np.zeros(0, "<f4")
+    return Steps(np.concatenate([nothing, *loss]), np.concatenate([nothing, *grad_norm]))
 
 
 def read_censuses(rows: Iterable[Row], name: str) -> Censuses | None:
@@ -80,14 +82,33 @@ def read_censuses(rows: Iterable[Row], name: str) -> Censuses | None:
 
 
 def _dead(row: Row) -> Bool[np.ndarray, "layers F"]:
-    bits = np.frombuffer(base64.b64decode(row["units"]), np.uint8)
-    shape = tuple(row["shape"])
-    return np.unpackbits(bits, count=int(np.prod(shape))).astype(bool).reshape(shape)
+    bits, shape = decoded(row, "units", "u1"), row.get("shape", ())
+    try:
+        n_layers, n_units = shape
+        return np.unpackbits(bits, count=n_layers * n_units).astype(bool).reshape(n_layers, n_units)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{_where(row)}: shape={shape!r} is not that of its units: restore the file.") from error
 
 
 def encoded(array: np.ndarray) -> str:
     """The bytes of an array, in base64."""
     return base64.b64encode(array.tobytes()).decode()
+
+
+def decoded(row: Row, field: str, dtype: str) -> np.ndarray:
+    """The array that `encoded` made a text of.
+
+    Raises:
+        UserError: for anything else.
+    """
+    try:
+        return np.frombuffer(base64.b64decode(row[field], validate=True), dtype)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{_where(row)}: {field} is not an array in base64: restore the file.") from error
+
+
+def _where(row: Row) -> str:
+    return f"{TRACES}, {row['run']} at step {row['step']}"
 
 
 def spikes(series_S: Float[np.ndarray, "S"]) -> Bool[np.ndarray, "S"]:

@@ -122,7 +122,9 @@ def test_runs_paused_at_a_step_go_on_as_if_they_had_not_been(small_sweep, finish
     workdir, names = Workdir(tmp_path / "w"), [run.name for run in prepared.runs]
     with contextlib.closing(workdir):
         workdir.open(prepared.config)
-        manifest.begin(workdir, session.description(prepared.tokens), ["test"], [names[:4], names[4:]], {})
+        manifest.begin(
+            workdir, prepared.config, session.description(prepared.tokens), ["test"], [names[:4], names[4:]], {}
+        )
         for goals in ({names[0]: 6}, dict.fromkeys(names, 12)):
             one = session.Session(prepared, workdir, Console(quiet=True))
             with session.StopSignal() as stop, session.Display(Console(quiet=True), 1.0, True) as display:

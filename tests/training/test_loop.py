@@ -42,7 +42,8 @@ def test_the_test_set_is_evaluated_once_after_the_last_step(session, tmp_path, t
     found = {row["run"]: row for row in metrics(tmp_path / "w") if row["split"] == "test"}
     assert list(found) == ["run0", "run2"], "not the lane that diverged"
     assert [row["run"] for row in metrics(tmp_path / "w") if row["split"] == "test"] == list(found), "once"
-    documents.write(Workdir(tmp_path / "w"), Workdir(tmp_path / "w").traces(), ["run0", "run1", "run2"])
+    made = documents.made(Workdir(tmp_path / "w").traces(), ["run0", "run1", "run2"])
+    Workdir(tmp_path / "w").write_made(made)
     kept = documents.read(tmp_path / "w" / "test_documents.npz")
     assert list(kept) == list(found)
     # The same in numpy, in float64, from the model's logits.

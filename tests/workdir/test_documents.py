@@ -15,8 +15,12 @@ TRACES = [
 ]
 
 
+def write(folder, traces, names):
+    Workdir(folder).write_made(documents.made(traces, names))
+
+
 def test_what_is_written_is_read_back_in_the_order_of_the_runs(tmp_path):
-    documents.write(Workdir(tmp_path), TRACES, ["c", "a", "b"])
+    write(tmp_path, TRACES, ["c", "a", "b"])
     found = results.documents(tmp_path)
     assert list(found) == ["c", "b"], "a has none"
     assert found["b"].nats.tolist() == [1.5, 2.25, 0.125] and found["b"].targets.tolist() == [3, 4, 1]
@@ -25,13 +29,13 @@ def test_what_is_written_is_read_back_in_the_order_of_the_runs(tmp_path):
 
 
 def test_without_rows_there_is_no_file(tmp_path):
-    documents.write(Workdir(tmp_path), TRACES, ["a"])
+    write(tmp_path, TRACES, ["a"])
     assert list(tmp_path.iterdir()) == [] and results.documents(tmp_path) == {}
 
 
 @pytest.mark.parametrize("content", [b"", b"text", "cut"])
 def test_a_damaged_file_is_named(tmp_path, content):
-    documents.write(Workdir(tmp_path), TRACES, ["b"])
+    write(tmp_path, TRACES, ["b"])
     path = tmp_path / "test_documents.npz"
     path.write_bytes(path.read_bytes()[:-40] if content == "cut" else content)
     with pytest.raises(UserError, match="test_documents.npz is damaged"):

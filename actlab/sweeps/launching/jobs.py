@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import json
 import os
 import pathlib
 import shutil
@@ -14,11 +13,11 @@ from actlab import activations
 from actlab import config as config_lib
 from actlab.config import Config, sweep
 from actlab.errors import UserError
-from actlab.files import write_atomically
+from actlab.files import parse_json, write_atomically
 from actlab.sweeps import plan, trained
 from actlab.training.program_spec import ProgramSpec
-from actlab.workdir import documents, manifest
-from actlab.workdir.records import Row, Workdir
+from actlab.workdir import documents, integrity, manifest
+from actlab.workdir.records import METRICS, RESULTS, TRACES, Row, Workdir, table
 
 TAIL = 1 << 17  # bytes at the end of a file that hold its last line; a probe row of 24 layers has 30,000
 
@@ -74,7 +73,7 @@ class Job:
         """Its rows of results.csv by run; None until all its runs have finished or diverged."""
         if self.root.is_dir():
             os.listdir(self.root)  # On NFS, files written by another machine may not show up until a folder is listed.
-        rows = {row["run"]: row for row in self.workdir.results()}
+        rows: dict[str, Row] = dict(integrity.check(self.workdir).rows)
         done = all(name in rows and rows[name]["status"] != "stopped" for name in self.names)
         return rows if done else None
 
@@ -84,9 +83,12 @@ class Job:
         rows = [line for line in _tail(self.workdir.path / "metrics.jsonl").splitlines() if line.endswith("}")]
         if not rows:
             return 0
-        last = json.loads(rows[-1])
-        done = {row["run"] for row in self.workdir.results() if row["status"] != "stopped"}
-        parts = manifest.parts(self.workdir).values()
+        try:
+            last = parse_json(rows[-1], str(self.workdir.path), "")
+            done = {row["run"] for row in self.workdir.results() if row["status"] != "stopped"}
+            parts = manifest.parts(self.workdir).values()
+        except UserError:
+            return 0  # the job itself says what is wrong, or mends it
         n_going = len(next((runs for runs in parts if last["run"] in runs), self.names))
         going = 0 if last["run"] in done else last["step"] * n_going
         return (len(done) * self.n_steps + going) // len(self.names)
@@ -130,14 +132,13 @@ def gather(records: Workdir, jobs: Sequence[Job], rows: Mapping[str, Row], comma
         UserError: if the jobs were trained on different data.
     """
     done = [job for job in jobs if set(job.names) <= rows.keys()]
-    for name in ("metrics.jsonl", "traces.jsonl"):
-        write_atomically(records.path / name, "".join((job.workdir.path / name).read_text() for job in done))
+    for name in (METRICS, TRACES):
+        write_atomically(records.path / name, b"".join((job.workdir.path / name).read_bytes() for job in done))
     if len(done) == len(jobs):
         _gather_rest(records, jobs, command)
     names = [name for job in done for name in job.names]
-    documents.write(records, records.traces(), names)
     # Last, because a workdir with all results counts as done.
-    records.write_results([rows[name] for name in names])
+    records.write_made({**documents.made(records.traces(), names), RESULTS: table([rows[name] for name in names])})
 
 
 def _gather_rest(records: Workdir, jobs: Sequence[Job], command: Sequence[str]) -> None:
@@ -160,6 +161,12 @@ def _gather_rest(records: Workdir, jobs: Sequence[Job], command: Sequence[str]) 
         {
             "data": data,
             "parts": {f"{job.number}-{part}": names for (job, part), names in parts.items()},
+            "ended": {
+                f"{number}-{part}": ended
+                for number, of_job in manifests.items()
+                for part, ended in of_job.get("ended", {}).items()
+            },
+            "config": config_lib.fingerprint(config_lib.load(records.path / "config.json")),
             "activations": _computed(records.path, manifests.values()),
             "launched": list(command),
             "extensions": manifest.extensions(records),

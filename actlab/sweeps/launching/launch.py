@@ -20,7 +20,7 @@ from actlab.sweeps.launching.executors import Executor
 from actlab.sweeps.launching.jobs import Job
 from actlab.sweeps.session import Prepared
 from actlab.training.loop import StopSignal
-from actlab.workdir import manifest
+from actlab.workdir import integrity, manifest
 from actlab.workdir.records import Row, Workdir
 
 EXIT_JOB_FAILED = 1
@@ -187,7 +187,7 @@ class Launch:
             ended = "failed" if one in still_open else "finished"
             board.show(one, active.get(one.number, ended), one.step() if one in still_open else one.n_steps)
         # While jobs of a sweep that grew train again, the tables keep the runs that they have.
-        tabled = {row["run"] for row in self._records.results()}
+        tabled = integrity.check(self._records).rows.keys()
         if len(self._rows) > self._n_gathered and tabled <= self._rows.keys():
             jobs_lib.gather(self._records, self._jobs, self._rows, command)
             self._n_gathered = len(self._rows)

@@ -1,0 +1,86 @@
+"""Whether the files of a workdir are as they were written: what a session goes on from, and what readers may believe.
+
+Rows are vouched for twice. A checkpoint's seal has the number and SHA-256 of its runs' rows when it was saved; a resume
+goes back to the newest checkpoint whose rows are there. manifest.json has the same of each part as its last session
+left it (`ended`), and the SHA-256 of the files that are made from rows (`files`): results.csv and test_documents.npz.
+"""
+
+import pathlib
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from actlab.errors import UserError
+from actlab.workdir.records import MANIFEST, RESULTS, Sealed, Workdir, is_verifiable, sha256
+
+STATUSES = ("finished", "diverged", "stopped")
+
+
+class Checked(NamedTuple):
+    """What of a workdir can be relied upon."""
+
+    rows: dict[str, dict[str, str]]  # of results.csv, by run
+    ended: dict[str, int]  # parts whose rows are as their last session left them, and its step
+    problems: list[str]  # what differs from what was written, a clause each
+
+
+def check(workdir: Workdir) -> Checked:
+    """Compares metrics.jsonl, traces.jsonl, results.csv and test_documents.npz with what the manifest says of them.
+
+    A workdir of an earlier version has no digests: the rows of its results.csv count if their status is known.
+
+    Raises:
+        UserError: for a manifest that is not as it was written.
+    """
+    manifest = workdir.manifest()
+    if not manifest:
+        return Checked({}, {}, [])
+    if not is_verifiable(manifest):
+        rows = {row["run"]: row for row in workdir.results() if row.get("status") in STATUSES and "run" in row}
+        return Checked(rows, {}, [])
+    parts, ended = manifest["parts"], manifest.get("ended", {})
+    known = {run for runs in parts.values() for run in runs}
+    digests, strange = workdir.digests({part: (parts[part], one["step"]) for part, one in ended.items()}, known)
+    problems = [f"{name} has lines that are no rows of its runs" for name in strange]
+    sound = {}
+    for part, one in ended.items():
+        if told := difference(digests[part], one["rows"]):
+            problems.append(f"{told} (part {part})")
+        else:
+            sound[part] = one["step"]
+    made = {name: sha256(workdir.path / name) in digests for name, digests in manifest.get("files", {}).items()}
+    problems += [f"{name} is not as it was written" for name, is_same in made.items() if not is_same]
+    rows = {}
+    if all(made.values()) and made.get(RESULTS):
+        own = {run for part in sound for run in parts[part]}
+        rows = {row["run"]: row for row in workdir.results() if row["run"] in own}
+    return Checked(rows, sound, problems)
+
+
+def difference(found: Sealed, sealed: Mapping[str, Any]) -> str | None:
+    """How rows differ from those that were sealed, in a clause; None if they do not."""
+    for name, (n_rows, digest) in sealed.items():
+        n_found, found_digest = found[name]
+        if n_found != n_rows:
+            return f"{name} has {n_found:,} of {n_rows:,} rows"
+        if found_digest != digest:
+            return f"{name} has rows that were changed"
+    return None
+
+
+def require_sound(folder: pathlib.Path) -> None:
+    """Refuses a workdir whose tables are not as they were written, before a reader believes them.
+
+    A folder without manifest.json is no workdir, and nothing is known of its tables.
+
+    Raises:
+        UserError: if a file differs, or the manifest itself.
+    """
+    if (folder / MANIFEST).is_file() and (problems := check(Workdir(folder, writes=False)).problems):
+        raise UserError(f"{folder}: {problems[0]}: give the command that trained it again, which mends it.")
+
+
+def differing(workdir: Workdir, runs: Collection[str], step: int, sealed: Mapping[str, Any]) -> str | None:
+    """How the rows of these runs up to a step differ from those that a checkpoint's seal vouches for, in a clause."""
+    found, _ = workdir.digests({"": (runs, step)}, runs)
+    told = difference(found[""], sealed)
+    return f"is not used: {told}" if told else None
