@@ -17,7 +17,7 @@ from actlab.analysis.effects import MARGIN
 from actlab.config import LOSS_UNITS, Config
 from actlab.errors import UserError
 from actlab.workdir import documents as documents_lib
-from actlab.workdir import records
+from actlab.workdir import integrity, records
 from actlab.workdir.documents import Documents
 
 FILE = "results.csv"
@@ -202,6 +202,7 @@ class _Source:
         if not self.path.is_file():
             fault = "does not exist" if path.suffix == ".csv" else "holds no results.csv"
             raise UserError(f"{path} {fault}: give a workdir whose runs are done, or such a file.")
+        integrity.require_sound(self.path.parent)
         self.rows = records.read_table(self.path)
         missing = [name for name in REQUIRED if self.rows and name not in self.rows[0]]
         if missing:

@@ -23,7 +23,7 @@ from actlab.analysis.verdicts import Orders
 from actlab.config import Config, sweep, user_code
 from actlab.errors import UserError
 from actlab.files import write_atomically
-from actlab.workdir import documents, records
+from actlab.workdir import documents, integrity, records
 from actlab.workdir.records import Workdir
 from actlab.workdir.traces import read_censuses
 
@@ -148,6 +148,7 @@ def collect(workdir: pathlib.Path, study: Study) -> list[dict[str, Any]]:
     the second half (`permanently_dead_fraction`, `revival_rate`), and further columns that the study's claims ask for,
     from the last probe, a mean over layers.
     """
+    integrity.require_sound(workdir)
     files = Workdir(workdir, writes=False)
     rows: list[dict[str, Any]] = [*files.results()]
     if not rows:

@@ -13,7 +13,7 @@ from actlab.analysis.results import Result
 from actlab.config import LOSS_UNITS, Config, sweep
 from actlab.errors import UserError
 from actlab.files import read_json
-from actlab.workdir import records
+from actlab.workdir import integrity, records
 from actlab.workdir.records import Row, Workdir
 from actlab.workdir.traces import Censuses, Steps, read_censuses, read_steps
 
@@ -147,6 +147,7 @@ def read(paths: Sequence[pathlib.Path]) -> Study:
     found = dict(zip(tables, results_lib.read_each(tables), strict=True))
     sources, runs = [], []
     for path in paths:
+        integrity.require_sound(path)
         source = _source(path)
         sources.append(source)
         runs += _runs(source, {result.run: result for result in found.get(path, ())})
@@ -161,7 +162,7 @@ def _source(path: pathlib.Path) -> Source:
     return Source(
         path,
         config_lib.load(config) if config.is_file() else None,
-        _json(path / "manifest.json"),
+        Workdir(path, writes=False).manifest(),
         _question(path / "README.md"),
         _json(path / "verdicts.json").get("claims", {}),
         tuple(f"{path / name}: the last line is incomplete, as after a kill, and was ignored" for name in cut),

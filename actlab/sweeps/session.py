@@ -29,6 +29,7 @@ from actlab.console import lines
 from actlab.data import tokenizers
 from actlab.data.cache import TokenCache
 from actlab.errors import UserError
+from actlab.files import reason_of
 from actlab.sweeps import announce, origin, plan, profiling, trained
 from actlab.training import devices, program_spec, programs
 from actlab.training.checkpoint import Checkpoints, newest
@@ -70,6 +71,20 @@ def run(
     Raises:
         UserError: for whatever the user can fix.
     """
+    with StopSignal(later=True) as stop:
+        return _run(config, label, workdir, command, dry_run, profile, extend, stop)
+
+
+def _run(
+    config: Config,
+    label: str,
+    workdir: pathlib.Path | None,
+    command: Sequence[str],
+    dry_run: bool,
+    profile: pathlib.Path | None,
+    extend: bool,
+    stop: StopSignal,
+) -> int:
     console = lines(quiet=jax.process_index() > 0)
     if profile:
         first = prepare(console, config).specs[0]
@@ -101,11 +116,11 @@ def run(
             manifest.begin(records, config, description(tokens), command, _deal(specs, lanes, known), computed)
             # All processes read from it which parts there are, and one writes it.
             devices.wait_for_processes("the manifest is written")
-            return Session(prepared, records, console).run()
+            return Session(prepared, records, console).run(stop)
     except OSError as error:
         raise UserError(
-            f"--workdir={records.path} cannot be written any more ({error.strerror or error}): make room, then run the "
-            "same command, which resumes from the last checkpoint."
+            f"{error.filename or records.path} cannot be written ({reason_of(error)}): make room, or remove what is in "
+            "the way, then run the same command, which resumes from the last checkpoint."
         ) from error
 
 
@@ -247,12 +262,13 @@ class Session:
             self._records.keep_only(set(known))
         return dict(checked.rows), checked.ended
 
-    def run(self) -> int:
-        """Trains all runs to their end and prints the results; returns the exit code."""
+    def run(self, stop: StopSignal) -> int:
+        """Trains all runs to their end, or until `stop`, and prints the results; returns the exit code."""
         self._console.print(f"workdir     {self._records.path}")
         total = math.fsum(spec.flops for spec in self._specs)
         ends = {name: spec.config.train.n_steps for name, spec in self._spec_of.items()}
-        with StopSignal() as stop, Display(self._console, total, len(self._spec_of) > 1) as display:
+        stop.hold()
+        with Display(self._console, total, len(self._spec_of) > 1) as display:
             done = [self._spec_of[name] for name in self._spec_of if self._has_reached(name, ends[name])]
             display.skip(math.fsum(spec.flops / len(spec.names) for spec in done))
             state, stopped = self.train(ends, stop, display)

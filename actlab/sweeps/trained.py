@@ -18,6 +18,7 @@ from actlab import activations, models
 from actlab import config as config_lib
 from actlab.activations import Activation
 from actlab.config import Config, ModelConfig, sweep
+from actlab.console import lines
 from actlab.data import tokenizers
 from actlab.errors import UserError, suggestion
 from actlab.models.spec import OTHER_ACTIVATIONS
@@ -25,7 +26,7 @@ from actlab.training import generation, programs
 from actlab.training.checkpoint import Checkpoints
 from actlab.training.program_spec import model_of, objective_of, resolve
 from actlab.training.programs import Program, lane_of
-from actlab.workdir import manifest
+from actlab.workdir import integrity, manifest
 from actlab.workdir.records import Workdir
 
 _TRAIN = "train first, or train again in another --workdir if the checkpoints are gone"
@@ -78,7 +79,7 @@ def find(workdir: pathlib.Path, run: str | None = None) -> Found:
     run_config = sweep.find(config, name).config
     _require_registered(run_config)
     require_same_functions(Workdir(workdir), function_values([run_config]))
-    if any(row["run"] == name and row["status"] == "diverged" for row in Workdir(workdir).results()):
+    if integrity.statuses(Workdir(workdir)).get(name) == "diverged":
         raise _diverged(workdir, name)
     of = {run.name: resolve(run.config, config.data.name, tokenizer) for run in sweep.expand(config)}
     return Found(of[name], tokenizer, part, tuple(of[lane] for lane in names), names.index(name))
@@ -134,6 +135,8 @@ def _restore(workdir: pathlib.Path, folder: pathlib.Path, program: Program) -> t
         checkpoints = Checkpoints(folder, read_only=True)
         state, step, notes = checkpoints.restore_latest(program.abstract_state)
         checkpoints.close()
+        for note in notes if state is not None else ():
+            lines(stderr=True).print(f"warning     {folder}: {note}; step {step} is read instead", markup=False)
     if state is None:
         reason = "; ".join(notes) or "none has been saved"
         raise UserError(f"--workdir={workdir} holds no sound checkpoint ({reason}): {_TRAIN}.")

@@ -300,11 +300,16 @@ class Prober:
 class StopSignal:
     """While the context is open, SIGTERM and SIGINT do not end the process: calling the object says whether to stop.
 
-    Many processes stop at the same step, whichever received the signal; JAX's own notifier listens there.
+    With `later` that begins with `hold`. Until then Ctrl-C interrupts as ever but is remembered, since Python drops an
+    exception that is raised in a callback of its garbage collector.
+
+    Many processes stop at the same step, whichever received the signal: JAX's own notifier, which listens to SIGTERM,
+    decides on it, and a SIGINT is handed on to it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, later: bool = False) -> None:
         self.received: int | None = None
+        self._later = later
         self._n_calls = 0
         self._before: dict[int, Any] = {}
 
@@ -317,19 +322,38 @@ class StopSignal:
         return self.received is not None
 
     def __enter__(self) -> "StopSignal":
-        # With many processes a handler of ours would take SIGTERM away from JAX's notifier.
-        ours = (signal.SIGTERM, signal.SIGINT) if jax.process_count() == 1 else ()
-        for number in ours:
-            self._before[number] = signal.signal(number, self._receive)
+        if not self._later:
+            self.hold()
+        elif callable(signal.getsignal(signal.SIGINT)):  # it is ignored in a shell's background
+            self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._interrupt)
         return self
 
-    def _receive(self, number: int, frame: types.FrameType | None) -> None:
+    def hold(self) -> None:
+        """From now on a signal lets the training save and stop."""
+        # With many processes a handler of ours would take SIGTERM away from JAX's notifier.
+        is_one = jax.process_count() == 1
+        for number in (signal.SIGINT, signal.SIGTERM) if is_one else (signal.SIGINT,):
+            self._before.setdefault(number, signal.signal(number, self._receive))
+        if self.received and not is_one:
+            self._hand_on()
+
+    def _interrupt(self, number: int, frame: types.FrameType | None) -> None:
         self.received = number
+        self._before[number](number, frame)
+
+    def _receive(self, number: int, frame: types.FrameType | None) -> None:
         # Straight to the terminal: what prints may be interrupted in the middle of a line by this very signal.
         again = "; Ctrl-C again ends at once, without saving" if number == signal.SIGINT else ""
         os.write(2, f"\nstopping    what is trained is saved first{again}\n".encode())
         # A second signal ends the process at once, so that an impatient Ctrl-C is not swallowed.
         signal.signal(number, self._before[number])
+        self.received = number
+        if jax.process_count() > 1:
+            self._hand_on()
+
+    def _hand_on(self) -> None:
+        self.received = None  # until all processes have agreed on the step
+        os.kill(os.getpid(), signal.SIGTERM)
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():

@@ -243,7 +243,9 @@ def _is_manifest(value: Mapping[str, Any]) -> bool:
 
 
 def sha256(path: pathlib.Path) -> str | None:
-    """SHA-256 of a file, in hex; None if it cannot be read."""
+    """SHA-256 of a file, in hex; None if there is no regular file, or it cannot be read."""
+    if not path.is_file():
+        return None
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -117,5 +117,5 @@ def test_a_last_line_without_its_end_is_left_out(workdir, tail):
 def test_a_foreign_line_is_named_by_its_number(tmp_path, line, words):
     path = tmp_path / "metrics.jsonl"
     path.write_bytes((GOOD + line + "\n" + GOOD).encode("latin-1"))
-    with pytest.raises(UserError, match=f"metrics.jsonl line 2 .*{words}"):
+    with pytest.raises(UserError, match=rf"metrics.jsonl line 2\b.*{words}"):
         records.read(path, "split")

@@ -14,6 +14,7 @@ from actlab import config as config_lib
 from actlab.config import Config, sweep
 from actlab.console import lines
 from actlab.errors import UserError
+from actlab.files import reason_of
 from actlab.sweeps import announce, session, trained
 from actlab.sweeps.launching import jobs as jobs_lib
 from actlab.sweeps.launching.executors import Executor
@@ -67,8 +68,8 @@ def run(
         return Launch(jobs, executor, records, console).run(command)
     except OSError as error:
         raise UserError(
-            f"--workdir={path} cannot be written any more ({error.strerror or error}): make room, then run the same "
-            "command."
+            f"{error.filename or path} cannot be written ({reason_of(error)}): make room, or remove what is in the "
+            "way, then run the same command."
         ) from error
     finally:
         records.close()
