@@ -29,7 +29,7 @@ def test_a_default_is_the_schema_and_takes_any_change():
 
 
 @settings(max_examples=20)
-@given(seed=st.integers(0, 2**31 - 1), rate=st.floats(0, 1e300), size=st.one_of(st.none(), st.integers(8, 10**9)))
+@given(seed=st.integers(0, 2**31 - 1), rate=st.floats(0, 3e38), size=st.one_of(st.none(), st.integers(8, 10**5)))
 def test_json_gives_the_config_back(seed, rate, size):
     config = replace(Config(), **{"seed": seed, "optimizer.learning_rate": rate, "model.d_ff": size})
     assert config_lib.from_json(config_lib.to_json(config)) == config

@@ -141,9 +141,19 @@ def require_equal_or_told(config, workdir, whole, capsys):
     return ""
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("state", ["half", "finished"])
+STATES = ("half", "finished")
+
+
+def cases(names, damages):
+    """Every state, name and damage; each name with one of them in every run of the tests, the others marked slow."""
+    for i, name in enumerate(names):
+        for j, damage in enumerate(damages):
+            for k, state in enumerate(STATES):
+                is_quick = (i + j) % len(damages) == 0 and (i + k) % 2 == 0
+                yield pytest.param(state, name, damage, marks=() if is_quick else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("state", "name", "damage"), cases(FILES, DAMAGES))
 def test_a_damaged_file(small_sweep, workdirs, tmp_path, capsys, state, name, damage):
     shutil.copytree(workdirs / state, tmp_path / "w", symlinks=True)
     path = place(tmp_path / "w", name)
@@ -152,9 +162,7 @@ def test_a_damaged_file(small_sweep, workdirs, tmp_path, capsys, state, name, da
     print(state, name, damage, "->", told or "equal")
 
 
-@pytest.mark.parametrize("damage", ["deleted", "file"])
-@pytest.mark.parametrize("name", FOLDERS)
-@pytest.mark.parametrize("state", ["half", "finished"])
+@pytest.mark.parametrize(("state", "name", "damage"), cases(FOLDERS, ("deleted", "file")))
 def test_a_damaged_folder(small_sweep, workdirs, tmp_path, capsys, state, name, damage):
     shutil.copytree(workdirs / state, tmp_path / "w", symlinks=True)
     path = place(tmp_path / "w", name)

@@ -1,5 +1,8 @@
 """Checkpoints: exact, sealed, verified; damage is noticed and the step before taken."""
 
+import json
+import shutil
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -101,7 +104,9 @@ def test_a_write_that_fails_is_a_sentence_and_the_step_before_stays(tmp_path, mo
     assert restored(tmp_path / "c")[1] == 10
 
 
-@pytest.mark.parametrize("harm", ["flipped", "missing", "truncated", "unsealed", b"{", b"[]", b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "harm", ["flipped", "missing", "truncated", "unsealed", b"{", b"{}", b"[]", b"\xff\xfe", b"[" * 10**5]
+)
 def test_damage_is_noticed_and_the_step_before_is_taken_from_where_it_goes_on(tmp_path, harm):
     saved(tmp_path / "c", [10, 20])
     file, seal = largest_file(tmp_path / "c" / "20" / "default"), tmp_path / "c" / "20" / SEAL
@@ -121,6 +126,51 @@ def test_damage_is_noticed_and_the_step_before_is_taken_from_where_it_goes_on(tm
     checkpoints.save(20, state_at(20), None)
     checkpoints.close()
     assert restored(tmp_path / "c")[1] == 20
+
+
+def test_the_leftover_of_a_save_beside_a_damaged_step_is_cleared_away(tmp_path):
+    for _ in range(5):
+        saved(tmp_path / "c", [10, 20])
+        leftover = tmp_path / "c" / "30.orbax-checkpoint-tmp"
+        for number in range(50):
+            (leftover / f"default/{number}").mkdir(parents=True)
+            (leftover / f"default/{number}/data").write_text("half")
+        flip_a_bit(largest_file(tmp_path / "c" / "20" / "default"))
+        assert restored(tmp_path / "c")[1] == 10 and not leftover.exists()
+        shutil.rmtree(tmp_path / "c")
+
+
+def test_a_step_whose_tables_differ_is_passed_over_with_the_reason(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "c", 2, about="these runs")
+    for step in (10, 20):
+        checkpoints.save(step, state_at(step), None, {"metrics.jsonl": [step, "digest"]})
+    checkpoints.close()
+
+    def differing(step, tables):
+        assert tables == {"metrics.jsonl": [step, "digest"]}
+        return "is not used: rows are lost" if step == 20 else None
+
+    checkpoints = Checkpoints(tmp_path / "c", 2, about="these runs")
+    assert checkpoints.restore_latest(ABSTRACT, differing)[1:] == (10, ["checkpoint 20 is not used: rows are lost"])
+    checkpoints.close()
+    with pytest.raises(UserError, match="another config or on other data"):
+        Checkpoints(tmp_path / "c", 2, about="others").restore_latest(ABSTRACT)
+
+
+def test_a_seal_says_which_step_it_is_of(tmp_path):
+    saved(tmp_path / "c", [10, 20])
+    shutil.rmtree(tmp_path / "c" / "20")
+    shutil.copytree(tmp_path / "c" / "10", tmp_path / "c" / "20")
+    assert restored(tmp_path / "c")[1] == 10
+
+
+def test_a_checkpoint_of_an_earlier_version_is_read_but_not_gone_on_from(tmp_path):
+    saved(tmp_path / "c", [10])
+    seal = tmp_path / "c" / "10" / SEAL
+    seal.write_text(json.dumps(json.loads(seal.read_text())["files"]))
+    assert restored(tmp_path / "c", read_only=True)[1] == 10
+    with pytest.raises(UserError, match="earlier version"):
+        restored(tmp_path / "c")
 
 
 def test_reading_only_passes_over_damage_and_moves_nothing(tmp_path):

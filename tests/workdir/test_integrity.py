@@ -1,0 +1,184 @@
+"""Whatever happens to the tables of a workdir is noticed: no lost, changed, doubled or foreign row is believed."""
+
+import json
+import pathlib
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from actlab.config import replace
+from actlab.errors import UserError
+from actlab.workdir import integrity, manifest
+from actlab.workdir.records import METRICS, RESULTS, TRACES, Workdir, table
+
+RUNS = {"0": ["a", "b"], "1": ["c"]}
+TABLES = (METRICS, TRACES, RESULTS)
+
+
+def row(run, step):
+    return {"run": run, "step": step, "split": "train", "loss": 1.5 + step / 7, "seconds": 0.25}
+
+
+@pytest.fixture(scope="module")
+def ended(tiny, tmp_path_factory):
+    """A workdir of two parts that have ended at step 9."""
+    workdir = Workdir(tmp_path_factory.mktemp("ended") / "w")
+    workdir.open(tiny)
+    manifest.begin(workdir, tiny, {"fingerprint": "f"}, ["test"], list(RUNS.values()), {})
+    for part, names in RUNS.items():
+        workdir.begin(0, names)
+        workdir.append_metrics([row(name, step) for step in (0, 3, 6, 9) for name in names])
+        workdir.append_traces([{"run": name, "step": 9, "kind": "steps", "loss": "AACAPw=="} for name in names])
+        manifest.end(workdir, part, 9, workdir.sealed())
+    results = [{"run": name, "status": "finished", "final_loss": 1.25} for name in ("a", "b", "c")]
+    workdir.write_made({RESULTS: table(results)})
+    workdir.close()
+    return workdir.path
+
+
+@pytest.fixture
+def copied(ended, tmp_path):
+    return shutil.copytree(ended, tmp_path / "w")
+
+
+def check(path):
+    return integrity.check(Workdir(path, writes=False))
+
+
+def test_what_was_written_is_believed(copied):
+    checked = check(copied)
+    assert list(checked.rows) == ["a", "b", "c"] and checked.ended == {"0": 9, "1": 9} and not checked.problems
+    integrity.require_sound(copied)
+
+
+@given(st.sampled_from(TABLES), st.floats(0, 1, exclude_max=True), st.integers(1, 255))
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_byte_that_changes_is_noticed(ended, tmp_path, name, place, change):
+    path = pathlib.Path(shutil.copytree(ended, tmp_path / "w", dirs_exist_ok=True)) / name
+    content = bytearray(path.read_bytes())
+    content[int(place * len(content))] ^= change
+    path.write_bytes(content)
+    checked = check(tmp_path / "w")
+    assert checked.problems and any(name in problem for problem in checked.problems)
+    with pytest.raises(UserError, match="trained it again, which mends it"):
+        integrity.require_sound(tmp_path / "w")
+    if name == RESULTS:
+        assert not checked.rows and len(checked.ended) == 2
+    assert set(checked.rows) <= {run for part in checked.ended for run in RUNS[part]}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda lines: lines[:-1],
+        lambda lines: lines[1:],
+        lambda lines: [],
+        lambda lines: [*lines, lines[-1]],
+        lambda lines: [lines[1], lines[0], *lines[2:]],
+        lambda lines: [*lines[:-1], lines[-2]],
+        lambda lines: [*lines, b"nonsense\n"],
+    ],
+    ids=["last lost", "first lost", "emptied", "doubled", "exchanged", "doubled and lost", "a foreign line"],
+)
+def test_any_line_that_changes_is_noticed(copied, name, change):
+    lines = (copied / name).read_bytes().splitlines(keepends=True)
+    (copied / name).write_bytes(b"".join(change(lines)))
+    assert any(name in problem for problem in check(copied).problems)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_that_is_gone_is_noticed(copied, name):
+    (copied / name).unlink()
+    assert any(name in problem for problem in check(copied).problems)
+
+
+def test_of_two_parts_the_one_that_is_sound_counts(copied):
+    text = (copied / METRICS).read_text()
+    (copied / METRICS).write_text(text.replace('"run": "c", "step": 3', '"run": "c", "step": 4'))
+    checked = check(copied)
+    assert checked.problems == ["metrics.jsonl has rows that were changed (part 1)"]
+    assert list(checked.rows) == ["a", "b"] and checked.ended == {"0": 9}
+
+
+def test_lines_of_no_run_are_dropped_and_the_file_of_before_is_kept(copied):
+    before = (copied / METRICS).read_bytes()
+    (copied / METRICS).write_bytes(before + json.dumps(row("z", 1)).encode() + b"\n")
+    workdir = Workdir(copied)
+    assert check(copied).problems == ["metrics.jsonl has lines that are no rows of its runs"]
+    workdir.set_aside(METRICS)
+    assert workdir.keep_only(["a", "b", "c"]) == [METRICS]
+    assert (copied / METRICS).read_bytes() == before and b'"z"' in (copied / "set_aside" / METRICS).read_bytes()
+
+
+def test_a_kill_between_manifest_and_results_leaves_results_that_are_believed(copied, monkeypatch):
+    workdir, before = Workdir(copied), (copied / RESULTS).read_bytes()
+    changed = [{"run": name, "status": "finished", "final_loss": 1.0} for name in ("a", "b", "c")]
+    with monkeypatch.context() as patch:
+        patch.setattr("actlab.workdir.records.write_atomically", only_the_first(patch))
+        with pytest.raises(KeyboardInterrupt):
+            workdir.write_made({RESULTS: table(changed)})
+    assert (copied / RESULTS).read_bytes() == before and not check(copied).problems
+    workdir.write_made({RESULTS: table(changed)})
+    assert not check(copied).problems
+    (copied / RESULTS).write_bytes(table(changed[:2]))
+    assert check(copied).problems == ["results.csv is not as it was written"]
+
+
+def only_the_first(patch):
+    from actlab.files import write_atomically
+
+    def write(path, content):
+        write_atomically(path, content)
+        raise KeyboardInterrupt
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "not JSON"),
+        (b"[]", "not a JSON object"),
+        (b"{}", "not a manifest"),
+        (b'{"data": {"fingerprint": "f"}}', "not a manifest"),
+        (b'{"data": {"fingerprint": 3}, "sessions": []}', "not a manifest"),
+        (b'{"data": {"fingerprint": "f"}, "sessions": [], "parts": {"0": "a"}}', "not a manifest"),
+        (b"\xff\xfe", "UTF-8"),
+        (b"[" * 100_000, "deeply"),
+        ("halved", "not JSON"),
+        ("edited", "was changed"),
+    ],
+)
+def test_a_manifest_that_is_not_as_it_was_written_is_refused(copied, content, words):
+    path = copied / "manifest.json"
+    if content == "halved":
+        content = path.read_bytes()[: path.stat().st_size // 2]
+    if content == "edited":
+        content = path.read_bytes().replace(b'"step": 9', b'"step": 8', 1)
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=f"{words}.*restore the file, or remove it"):
+        check(copied)
+
+
+def test_without_its_manifest_nothing_is_known_of_a_table(copied):
+    (copied / "manifest.json").unlink()
+    assert check(copied) == ({}, {}, [])
+    integrity.require_sound(copied)
+
+
+def test_a_workdir_of_an_earlier_version_is_believed_as_far_as_its_rows_make_sense(copied):
+    content = {"data": {"fingerprint": "f"}, "sessions": [], "parts": RUNS}
+    (copied / "manifest.json").write_text(json.dumps(content))
+    assert list(check(copied).rows) == ["a", "b", "c"]
+    (copied / RESULTS).write_text((copied / RESULTS).read_text().replace("finished", "finishee", 1))
+    assert list(check(copied).rows) == ["b", "c"]
+
+
+def test_a_lost_config_is_written_again_only_if_it_is_the_same(copied, tiny):
+    (copied / "config.json").unlink()
+    manifest.require_same_config(Workdir(copied), tiny)
+    with pytest.raises(UserError, match="has lost its config.json"):
+        manifest.require_same_config(Workdir(copied), replace(tiny, seed=2))
