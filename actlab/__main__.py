@@ -10,7 +10,7 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from actlab.errors import suggestion
+from actlab.errors import sentence, suggestion
 
 COMMANDS = (
     "main",
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(version())
         return 0
     if name not in COMMANDS:
-        print(f"actlab: unknown command {name!r}: {suggestion(name, COMMANDS)}", file=sys.stderr)
+        print(f"actlab: {sentence(f'unknown command {name!r}: {suggestion(name, COMMANDS)}')}", file=sys.stderr)
         return 2
     return importlib.import_module("actlab.main" if name == "main" else f"actlab.cli.{name}").main(rest)
 

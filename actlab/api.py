@@ -1,6 +1,7 @@
 """The Python API: `actlab.compare` and `actlab.train`, which do what the commands of these names do."""
 
 import dataclasses
+import hashlib
 import pathlib
 import re
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ from actlab.training.loop import StopSignal
 from actlab.workdir.records import Workdir
 
 _DURATION = re.compile(r"(?:(?P<h>[\d.]+)h)?(?:(?P<m>[\d.]+)m)?(?:(?P<s>[\d.]+)s)?")
+_LONGEST_LABEL = 150  # characters; the name of a folder has at most 255 bytes
+_LONGEST = 1e9  # seconds, 30 years
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
@@ -81,6 +84,8 @@ def compare(
     if text is not None:
         base = config_lib.replace(base, **{"data.name": data.prepare_text(text, base.data.dir, field=field)})
     label = "compare-" + "-".join(re.sub(r"[^\w.]+", "_", name).strip("_") for name in chosen)
+    if len(label) > _LONGEST_LABEL:
+        label = f"compare-{len(chosen)}-activations-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
     folder = pathlib.Path(workdir or f"runs/{label}-{config_lib.fingerprint(base)[:8]}")
     console = console or lines()
 
@@ -129,7 +134,7 @@ def budget_seconds(text: str) -> float:
         found = sum(float(match[unit] or 0) * size for unit, size in _SECONDS.items()) if match else 0.0
     except ValueError:
         found = 0.0
-    if found <= 0:
+    if not 0 < found < _LONGEST:
         raise UserError(f"--budget={text} is not a time: write for example --budget=30m, 1h or 2h30m.")
     return found
 

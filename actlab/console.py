@@ -5,11 +5,22 @@ import textwrap
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
+
+from actlab.errors import printable
 
 _INDENT = 12  # of a sentence's further lines, as wide as the names before the first
 
 
-class Lines(Console):
+class Printable(Console):
+    """A rich Console that escapes control characters: what a model or a file says must not move the cursor."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """As rich's; every text comes by here, also those in tables."""
+        return super().render_str(printable(text), **options)
+
+
+class Lines(Printable):
     """A rich Console that prints sentences: on a terminal no word is cut, not even a path longer than a line."""
 
     def print(self, *objects: Any, **options: Any) -> None:

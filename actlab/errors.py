@@ -1,11 +1,17 @@
-"""The exception for errors that the user can fix."""
+"""The exception for errors that the user can fix, and how texts of the user's appear in what is printed."""
 
 import difflib
 import heapq
+import re
 from collections.abc import Iterable
 
 _FEW = 8  # names that are listed whole
 _NEAR = 0.65
+_LONGEST_NAME = 100  # characters that are compared with valid names; the time grows with their square
+_LONGEST = 1000  # characters of a sentence
+_LONGEST_VALUE = 200  # characters of a value in it
+# Bells, colours and cursors of a terminal, and halves of surrogate pairs, which cannot be printed at all.
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class UserError(ValueError):
@@ -15,12 +21,32 @@ class UserError(ValueError):
     """
 
 
+def printable(text: str) -> str:
+    """A text with control characters as escapes, `\\x1b`, but for line ends and tabs: a terminal would obey them."""
+    return CONTROL.sub(lambda found: found[0] if found[0] in "\n\t" else repr(found[0])[1:-1], text)
+
+
+def sentence(message: object) -> str:
+    """A message as one line; of one that is far too long the beginning, which has the field, and the end, the fix."""
+    line = " ".join(printable(str(message)).split())
+    return line if len(line) <= _LONGEST else f"{line[:700]} [...] {line[-250:]}"
+
+
+def shown(value: object) -> str:
+    """The repr of a value, its beginning if it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python's limit on the digits of whole numbers
+        return "a number of thousands of digits"
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
+
+
 def suggestion(name: str, valid: Iterable[str]) -> str:
     """The clause that offers the nearest valid name; where none is near, all of a few names, of many the nearest three.
 
     Of a path such as optimizer.learning_rate, the last name or its initials are enough.
     """
-    name, valid = name.lower(), sorted(valid)
+    name, valid = name[:_LONGEST_NAME].lower(), sorted(valid)
     likeness = {word: _likeness(name, word) for word in valid}
     nearest = heapq.nlargest(3, valid, key=likeness.__getitem__)
     near = [word for word in nearest if likeness[word] >= _NEAR]

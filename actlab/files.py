@@ -8,11 +8,42 @@ import pathlib
 import stat
 from typing import Any
 
-from actlab.errors import UserError
+from actlab.errors import CONTROL, UserError
 
 LARGEST = 64 << 20  # bytes of a JSON file; of a vocabulary of 256,000 entries it is 33 MB
-_DIGEST = "sha256"
+DIGEST = "sha256"
 _DEEPEST = 64  # objects and lists in each other; the deepest of ours has 5
+_NAME, _PATH = 240, 4000  # bytes of a file's name and of a path: what Linux takes, less for our names beside it
+
+
+def fault_of_path(text: str) -> str:
+    """Why no file can have this path, or should; empty if one can."""
+    if not text.strip():
+        return "is empty"
+    if CONTROL.search(text):
+        return "has a control character"
+    if len(text.encode()) > _PATH or max(len(name.encode()) for name in text.split("/")) > _NAME:
+        return f"has a name of more than {_NAME} bytes, or {_PATH} in all"
+    return ""
+
+
+def read_file(path: pathlib.Path, fix: str, largest: int = LARGEST) -> bytes:
+    """The content of a file that somebody names; a device or a pipe, which may never end, is none.
+
+    Raises:
+        UserError: for a file that cannot be read or is larger than `largest` bytes; it ends with `fix`.
+    """
+    try:
+        status = path.stat()
+        is_file, size = stat.S_ISREG(status.st_mode), status.st_size
+        content = path.read_bytes() if is_file and size <= largest else b""
+    except (OSError, ValueError) as error:  # ValueError for a path with a NUL
+        raise UserError(f"{path} cannot be read ({reason_of(error)}): {fix}.") from error
+    if not is_file:
+        raise UserError(f"{path} is not a regular file: {fix}.")
+    if size > largest:
+        raise UserError(f"{path} has {size:,} bytes, and at most {largest:,} are read: {fix}.")
+    return content
 
 
 def read_json(path: pathlib.Path, fix: str) -> dict[str, Any]:
@@ -21,17 +52,7 @@ def read_json(path: pathlib.Path, fix: str) -> dict[str, Any]:
     Raises:
         UserError: for a file that cannot be read, is larger than 64 MiB or is not a JSON object; it ends with `fix`.
     """
-    try:
-        status = path.stat()
-        is_file, size = stat.S_ISREG(status.st_mode), status.st_size
-        content = path.read_bytes() if is_file and size <= LARGEST else b""
-    except (OSError, ValueError) as error:  # ValueError for a path with a NUL
-        raise UserError(f"{path} cannot be read ({reason_of(error)}): {fix}.") from error
-    if not is_file:
-        raise UserError(f"{path} is not a regular file: {fix}.")
-    if size > LARGEST:
-        raise UserError(f"{path} has {size:,} bytes, and at most {LARGEST:,} are read: {fix}.")
-    return parse_json(content, str(path), fix)
+    return parse_json(read_file(path, fix), str(path), fix)
 
 
 def parse_json(content: bytes | str, where: str, fix: str) -> dict[str, Any]:
@@ -75,16 +96,16 @@ def reason_of(error: Exception) -> str:
 
 def signed(value: dict[str, Any]) -> dict[str, Any]:
     """An object with a digest of its other values, by which a reader sees that it is whole and unchanged."""
-    return {**value, _DIGEST: _digest(value)}
+    return {**value, DIGEST: _digest(value)}
 
 
 def is_signed(value: dict[str, Any]) -> bool:
     """Whether an object is as `signed` made it."""
-    return value.get(_DIGEST) == _digest(value)
+    return value.get(DIGEST) == _digest(value)
 
 
 def _digest(value: dict[str, Any]) -> str:
-    rest = {key: part for key, part in value.items() if key != _DIGEST}
+    rest = {key: part for key, part in value.items() if key != DIGEST}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 

@@ -30,19 +30,19 @@ def main(argv: Sequence[str]) -> int:
     """Validates the command line before jax is imported, then trains; returns the exit code."""
     given = flags.FlagValues()
     command.define_config(given)
-    flags.DEFINE_string("workdir", None, "Folder of a run, a sweep or a comparison.", flag_values=given)
+    command.define_path("workdir", None, "Folder of a run, a sweep or a comparison.", given)
     flags.DEFINE_string("run", None, "Name of one run of a sweep.", flag_values=given)
     flags.DEFINE_bool("dry_run", False, "Prints the plan and trains nothing.", flag_values=given)
     flags.DEFINE_bool(
         "extend", False, "Adds the runs that the sweep has now to a workdir begun with fewer values.", flag_values=given
     )
-    flags.DEFINE_string(
-        "profile", None, "Folder for a trace of a few updates; prints the slowest operations.", flag_values=given
-    )
+    command.define_path("profile", None, "Folder for a trace of a few updates; prints the slowest operations.", given)
     source, changes, words = overrides.split(argv)
     command.parse(__doc__, words, given)
+    workdir = pathlib.Path(given.workdir) if given.workdir else None
+    profile = command.output_folder("profile", given.profile) if given.profile else None
     request = overrides.read(source, changes)
-    if given.run:
+    if given.run is not None:
         config = sweep.find(request.config, given.run, request.overridden).config
     else:
         overrides.require_effect(request)
@@ -53,8 +53,6 @@ def main(argv: Sequence[str]) -> int:
     from actlab.training import devices
 
     devices.join_processes()  # before anything asks jax for its devices
-    workdir = pathlib.Path(given.workdir) if given.workdir else None
-    profile = pathlib.Path(given.profile) if given.profile else None
     line = [*command.PYTHON, "actlab.main", *argv]
     return session.run(config, request.label, workdir, line, given.dry_run, profile, given.extend)
 

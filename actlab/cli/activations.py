@@ -30,10 +30,8 @@ def main(argv: Sequence[str]) -> None:
     flags.DEFINE_float(
         "scale", 1.0, "Standard deviation of the Gaussian input of the moments and gains.", flag_values=given
     )
-    flags.DEFINE_string(
-        "plot", None, "Folder for the figures; draws them instead of printing the table.", flag_values=given
-    )
-    flags.DEFINE_string("html", None, "File for the page; writes it instead of printing the table.", flag_values=given)
+    command.define_path("plot", None, "Folder for the figures; draws them instead of printing the table.", given)
+    command.define_path("html", None, "File for the page; writes it instead of printing the table.", given)
     command.parse(__doc__, argv, given)
     if given.html is not None:
         command.refuse(given, ("scale", "plot"), "cannot be combined with --html")
@@ -74,5 +72,5 @@ def _write_page(path: pathlib.Path, names: Sequence[str]) -> None:
 def _draw(folder: pathlib.Path, names: Sequence[str]) -> None:
     from actlab.report import explorer
 
-    for path in explorer.plot(names, folder):
+    for path in explorer.plot(names, command.made(folder)):
         print(path)

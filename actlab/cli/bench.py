@@ -10,6 +10,7 @@ too, turn by turn. `activations` measures each activation against ReLU, alone an
 """
 
 import csv
+import io
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,9 +19,11 @@ from typing import Any
 from absl import flags
 
 from actlab.cli import command
-from actlab.errors import UserError, suggestion
+from actlab.errors import UserError, shown, suggestion
 
 _OWN_FLAGS = {"training": ("shapes",), "activations": ("activations", "dtypes", "sizes")}
+_MOST_REPETITIONS = 10_000
+_MOST_VALUES = 2**30  # of an array
 _SIZE = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
 
 
@@ -31,7 +34,7 @@ def main(argv: Sequence[str]) -> None:
     flags.DEFINE_integer(
         "repetitions", None, "Turns of each contender; 5 for training, 25 for activations.", flag_values=given
     )
-    flags.DEFINE_string("out", None, "File to write.", flag_values=given)
+    command.define_path("out", None, "File to write.", given)
     flags.DEFINE_list("shapes", None, "training: model sizes; 1.3M, 10.7M, 30M, on a GPU 124M too.", flag_values=given)
     flags.DEFINE_string("activations", None, "activations: their names, all by default.", flag_values=given)
     flags.DEFINE_list("dtypes", ["float32", "bfloat16"], "activations: dtypes of the computation.", flag_values=given)
@@ -87,6 +90,8 @@ def _repetitions(given: flags.FlagValues, default: int, least: int) -> int:
     repetitions = default if given.repetitions is None else given.repetitions
     if repetitions < least:
         raise UserError(f"--repetitions={repetitions} is too few: give {least} or more.")
+    if repetitions > _MOST_REPETITIONS:
+        raise UserError(f"--repetitions={shown(repetitions)} is too many: give {_MOST_REPETITIONS:,} or less.")
     return repetitions
 
 
@@ -96,6 +101,8 @@ def _size(text: str) -> Any:
     match = _SIZE.fullmatch(text)
     if match is None or int(match[2]) % 4:
         raise UserError(f"--sizes={text} is not a size: write TOKENSxWIDTH, the width a multiple of 4, like 2048x1536.")
+    if int(match[1]) * int(match[2]) > _MOST_VALUES:
+        raise UserError(f"--sizes={text} is an array of more than {_MOST_VALUES:,} values: make it smaller.")
     return Size(int(match[1]), int(match[2]))
 
 
@@ -104,16 +111,11 @@ def _written(path: pathlib.Path | None, rows: Iterable[Mapping[str, Any]]) -> It
     if path is None:
         yield from rows
         return
-    try:
-        file = path.open("w", newline="")
-    except OSError as error:
-        raise UserError(f"--out={path} cannot be written ({error.strerror}): name another file.") from error
-    with file:
-        writer = None
-        for row in rows:
-            if writer is None:
-                writer = csv.DictWriter(file, row, lineterminator="\n")
-                writer.writeheader()
-            writer.writerow(row)
-            file.flush()
-            yield row
+    file = io.StringIO()
+    for index, row in enumerate(rows):
+        writer = csv.DictWriter(file, row, lineterminator="\n")
+        if not index:
+            writer.writeheader()
+        writer.writerow(row)
+        command.write(path, file.getvalue())
+        yield row

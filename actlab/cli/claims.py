@@ -27,11 +27,9 @@ def main(argv: Sequence[str]) -> None:
         flag_values=given,
     )
     flags.DEFINE_bool("questions", False, "Answers the five questions of text A instead.", flag_values=given)
-    flags.DEFINE_string(
-        "results", None, "Folder of studies, */verdicts.json; experiments by default.", flag_values=given
-    )
+    command.define_path("results", None, "Folder of studies, */verdicts.json; experiments by default.", given)
     command.parse(__doc__, argv, given)
-    alone = [f"--{name}" for name in ("id", "questions") if given[name].value]
+    alone = [f"--{name}" for name in ("id", "questions") if given[name].value not in (None, False)]
     filters = [f"--{name}" for name in ("source", "kind", "verdict") if given[name].value is not None]
     if alone and len(alone) + len(filters) > 1:
         raise UserError(f"{alone[0]} cannot be combined with other flags: leave out {', '.join(alone[1:] + filters)}.")
@@ -46,7 +44,7 @@ def main(argv: Sequence[str]) -> None:
     if given.questions:
         console.print(questions.answers(results))
         return
-    if given.id:
+    if given.id is not None:
         console.print(claim.full(*claims.examine((claims.get(given.id),), results)[0]))
         return
     if given.verdict not in (None, *claims.Verdict):

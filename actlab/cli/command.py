@@ -6,6 +6,7 @@ together and called from Python: `actlab.cli.sample.main(["--workdir=runs/mine"]
 
 import ast
 import functools
+import os
 import pathlib
 import re
 import sys
@@ -18,9 +19,9 @@ from rich.console import Console
 from rich.progress import track as rich_track
 
 from actlab.config import Config, overrides, presets, rules, schema, user_code
-from actlab.console import lines
-from actlab.errors import UserError, suggestion
-from actlab.files import write_atomically
+from actlab.console import Printable, lines
+from actlab.errors import UserError, sentence, suggestion
+from actlab.files import fault_of_path, reason_of, write_atomically
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -49,14 +50,15 @@ def entry(main: Callable[[Sequence[str]], int | None]) -> Callable[..., int]:
     """A command, `main(argv=None) -> exit code`, from a function of its words that returns an exit code (None is 0).
 
     `argv` has the words after the program's name; by default those of this process. A UserError becomes one sentence on
-    standard error and exit code 2, Ctrl-C exit code 130.
+    standard error and exit code 2, Ctrl-C exit code 130. So do a file that the system refuses, too little memory, and
+    devices that JAX does not find.
     """
 
     @functools.wraps(main)
     def command(argv: Sequence[str] | None = None) -> int:
         logging.set_verbosity(logging.ERROR)  # jax and orbax log through absl
         try:
-            return main(sys.argv[1:] if argv is None else list(argv)) or 0
+            return main(_texts(sys.argv[1:] if argv is None else argv)) or 0
         except Help as page:
             print(page)
             return 0
@@ -66,8 +68,28 @@ def entry(main: Callable[[Sequence[str]], int | None]) -> Callable[..., int]:
             return missing(error)
         except KeyboardInterrupt:
             return _fail("interrupted; the same command continues.", EXIT_INTERRUPTED)
+        except OSError as error:
+            if error.filename is None:
+                raise
+            place = os.fsdecode(error.filename)
+            return _fail(f"{place} cannot be used ({reason_of(error)}): mend it, or name another.", EXIT_USER_ERROR)
+        except MemoryError as error:
+            return _fail(f"memory is too small ({error}): ask for less.", EXIT_USER_ERROR)
+        except RuntimeError as error:
+            if "initialize backend" not in str(error):
+                raise
+            given = f"JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')}"
+            return _fail(f"{given} cannot be used ({error}): unset it, or name cpu, cuda or tpu.", EXIT_USER_ERROR)
 
     return command
+
+
+def _texts(words: Sequence[str]) -> list[str]:
+    """The words; raises UserError for one that is no text, which neither a path nor a page can have."""
+    for number, word in enumerate(words, start=1):
+        if "\0" in word or not word.isascii() and any("\ud800" <= sign <= "\udfff" for sign in word):
+            raise UserError(f"argument {number}, {word!r}, has a byte that is not UTF-8 text: write it without.")
+    return list(words)
 
 
 def missing(error: ModuleNotFoundError) -> int:
@@ -78,7 +100,7 @@ def missing(error: ModuleNotFoundError) -> int:
 
 
 def _fail(message: object, code: int) -> int:
-    print(f"actlab: {' '.join(str(message).split())}", file=sys.stderr)
+    print(f"actlab: {sentence(message)}", file=sys.stderr)
     return code
 
 
@@ -104,6 +126,9 @@ def parse(
     except flags.IllegalFlagValueError as error:
         # absl writes "flag --NAME=VALUE: reason", where the reason may quote Python.
         name, _, told = str(error).removeprefix("flag --").partition("=")
+        if isinstance(values[name].parser, _PathParser):
+            given, _, fault = told.rpartition(": ")
+            raise UserError(f"--{name}{'=' if given else ''}{given} {fault}: name a folder or a file.") from None
         wanted = "true or false" if values[name].boolean else values[name].parser.syntactic_help
         raise UserError(
             f"--{name}={told.partition(': ')[0]} is not valid: give {wanted}." if wanted else told
@@ -137,7 +162,7 @@ def console(soft_wrap: bool = True) -> Console:
     """Where tables are printed: as wide as the terminal, 160 characters in a file or a pipe."""
     if soft_wrap:
         return lines(width=_TABLE_WIDTH)
-    return Console(highlight=False, width=None if sys.stdout.isatty() else _TABLE_WIDTH)
+    return Printable(highlight=False, width=None if sys.stdout.isatty() else _TABLE_WIDTH)
 
 
 def track(items: Iterable[Item], description: str, total: int) -> Iterable[Item]:
@@ -146,33 +171,66 @@ def track(items: Iterable[Item], description: str, total: int) -> Iterable[Item]
     return rich_track(items, description, total, console=bar, transient=True, disable=not bar.is_terminal)
 
 
+class _PathParser(flags.ArgumentParser):
+    def parse(self, argument: str) -> str:
+        if fault := fault_of_path(argument):
+            raise ValueError(fault)
+        return argument
+
+
+def define_path(name: str, default: str | None, help: str, values: flags.FlagValues) -> None:
+    """Defines a flag for a file or folder, which refuses what no path can be, an empty text first of all."""
+    flags.DEFINE(_PathParser(), name, default, help, values, flags.ArgumentSerializer())
+
+
+def paths(words: Sequence[str]) -> list[pathlib.Path]:
+    """The words as paths; raises UserError for one that cannot be a path."""
+    for word in words:
+        if fault := fault_of_path(word):
+            raise UserError(f"{word!r} {fault}: name a file or a folder.")
+    return [pathlib.Path(word) for word in words]
+
+
 def output_file(flag: str, name: str) -> pathlib.Path:
     """The path of a file to write.
 
     Raises:
-        UserError: if it is a folder, or in a folder that does not exist.
+        UserError: if it is a folder or a device, in a folder that does not exist, or cannot be written.
     """
     path = pathlib.Path(name)
-    if path.is_dir():
-        raise UserError(f"--{flag}={path} is a folder: name a file in it.")
+    require_no_device(flag, path)
     if not path.parent.is_dir():
         raise UserError(f"--{flag}={path} is in a folder that does not exist: make {path.parent} first.")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UserError(f"--{flag}={path} cannot be written: name another file.")
     return path
 
 
+def require_no_device(flag: str, path: pathlib.Path) -> None:
+    """Raises UserError for a path of anything that is there and is not a regular file."""
+    if path.is_dir():
+        raise UserError(f"--{flag}={path} is a folder: name a file in it.")
+    if path.exists() and not path.is_file():
+        raise UserError(f"--{flag}={path} is a device or a pipe, which is not replaced: name a regular file.")
+
+
 def output_folder(flag: str, name: str) -> pathlib.Path:
-    """The path of a folder for files to write, which is made if it does not exist.
+    """The path of a folder for files to write; `made` makes it, once there is something to write.
 
     Raises:
-        UserError: if it cannot be made, or the name is empty.
+        UserError: if it cannot be made.
     """
-    if not name:
-        raise UserError(f"--{flag} is empty: name a folder.")
-    try:
-        pathlib.Path(name).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--{flag}={name} cannot be a folder ({error.strerror}): name another place.") from error
-    return pathlib.Path(name)
+    path = pathlib.Path(name)
+    place = next(one for one in (path, *path.absolute().parents) if one.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise UserError(f"--{flag}={path} cannot be a folder, because of {place}: name another place.")
+    return path
+
+
+def made(folder: pathlib.Path) -> pathlib.Path:
+    """The folder, which is made if it does not exist."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def write(path: pathlib.Path, text: str) -> None:
@@ -257,7 +315,7 @@ def built_in_activations() -> frozenset[str]:
 
 def define_run(values: flags.FlagValues) -> None:
     """Defines --workdir and --run, and --activations: a user's own activations are code, which no workdir holds."""
-    flags.DEFINE_string("workdir", None, "Folder of a run, a sweep or a comparison.", flag_values=values)
+    define_path("workdir", None, "Folder of a run, a sweep or a comparison.", values)
     flags.DEFINE_string("run", None, "Name of one run of a sweep.", flag_values=values)
     define_activations(values)
 
@@ -276,7 +334,7 @@ def define_model(values: flags.FlagValues) -> None:
     """Defines the flags of a command on a trained model: --run, --text, --field and --activations."""
     define_activations(values)
     flags.DEFINE_string("run", None, "Name of one run of a sweep.", flag_values=values)
-    flags.DEFINE_string("text", None, "File or folder of texts to train on and to judge by.", flag_values=values)
+    define_path("text", None, "File or folder of texts to train on and to judge by.", values)
     flags.DEFINE_string("field", "text", "Field of JSON lines and Parquet that has the text.", flag_values=values)
 
 
@@ -287,7 +345,11 @@ def parse_model(page: str | None, argv: Sequence[str], values: flags.FlagValues)
         UserError: as `parse` and `overrides.read`; for a --config.
     """
     source, changes, words = overrides.split(argv)
-    (model,) = parse(page, words, values, n_words=1)
+    words = parse(page, words, values, n_words=1)
+    if not words:
+        raise UserError("no model is given: name a workdir, or a directory of Hugging Face transformers.")
+    model = words[0]
+    paths([model.partition(":")[0]])
     if source is not None:
         raise UserError("--config has no place here: the model's fields are those of its directory; leave it out.")
     name = f"{model}:{values.run}" if values.run else model

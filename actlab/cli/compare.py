@@ -30,12 +30,14 @@ def main(argv: Sequence[str]) -> int:
     command.define_config(given)
     command.define_activations(given)
     flags.DEFINE_string("budget", None, "Time for all of it: 30m, 1h, 2h30m.", flag_values=given)
-    flags.DEFINE_string("workdir", None, "Folder of a run, a sweep or a comparison.", flag_values=given)
-    flags.DEFINE_string("text", None, "File or folder of texts to train on and to judge by.", flag_values=given)
+    command.define_path("workdir", None, "Folder of a run, a sweep or a comparison.", given)
+    command.define_path("text", None, "File or folder of texts to train on and to judge by.", given)
     flags.DEFINE_string("field", "text", "Field of JSON lines and Parquet that has the text.", flag_values=given)
-    flags.DEFINE_integer("scales", None, "Widths to judge at: the model's and its doublings.", flag_values=given)
+    flags.DEFINE_integer("scales", None, "Widths to judge at: the model's and its doublings.", 1, 8, flag_values=given)
     source, changes, words = overrides.split(argv)
     names = command.parse(__doc__, words, given, n_words=None)
+    if given.workdir:
+        command.output_folder("workdir", given.workdir)
     if given.budget is None:
         raise UserError("--budget is missing: say how long it may take, for example --budget=1h.")
     request = overrides.read(source, changes, presets.compared)

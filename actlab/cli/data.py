@@ -26,7 +26,7 @@ from actlab import data
 from actlab.cli import command
 from actlab.data import cache, datasets, gpt2
 from actlab.data.datasets import STORY_GRAMMAR
-from actlab.errors import UserError, suggestion
+from actlab.errors import UserError, printable, suggestion
 
 SUBCOMMANDS = ("prepare", "list")
 
@@ -35,9 +35,9 @@ SUBCOMMANDS = ("prepare", "list")
 def main(argv: Sequence[str]) -> None:
     """Runs `prepare NAME` or `list`."""
     given = flags.FlagValues()
-    flags.DEFINE_string("from", None, "File or folder to read.", flag_values=given)
+    command.define_path("from", None, "File or folder to read.", given)
     flags.DEFINE_string("field", data.FIELD, "Field of JSON lines and Parquet that has the text.", flag_values=given)
-    flags.DEFINE_string("dir", "data", "Data directory.", flag_values=given)
+    command.define_path("dir", "data", "Data directory.", given)
     flags.DEFINE_string(
         "tokenizer",
         None,
@@ -62,11 +62,9 @@ def _prepare(name: str, given: flags.FlagValues) -> None:
     if name != STORY_GRAMMAR:
         command.refuse(given, ["stories"], f"has no effect on prepare {name}")
     source = given["from"].value
-    print(
-        data.prepare(
-            name, given.dir, source=source, field=given.field, tokenizer=given.tokenizer, n_stories=given.stories
-        )
-    )
+    command.output_folder("dir", given.dir)
+    options = {"field": given.field, "tokenizer": given.tokenizer, "n_stories": given.stories}
+    print(printable(data.prepare(name, given.dir, source=source, **options)))
 
 
 def _list(given: flags.FlagValues) -> None:
@@ -77,9 +75,11 @@ def _list(given: flags.FlagValues) -> None:
         print(f"no dataset is prepared in {directory}; story_grammar is prepared at its first use.")
     for dataset in found:
         documents, size = sum(dataset.n_documents.values()), sum(dataset.n_bytes.values())
-        print(f"{dataset.name}  {documents:,} documents  {size:,} bytes  in {dataset.root}  ({dataset.licence})")
+        about = f"{dataset.name}  {documents:,} documents  {size:,} bytes  in {dataset.root}  ({dataset.licence})"
+        print(printable(about))
         for meta in cache.caches(dataset.root):
             tokens = sum(meta.n_tokens.values())
-            print(f"  {meta.tokenizer}  {tokens:,} tokens  vocabulary {meta.vocab_size:,}  {meta.fingerprint[:12]}")
+            about = f"  {meta.tokenizer}  {tokens:,} tokens  vocabulary {meta.vocab_size:,}  {meta.fingerprint[:12]}"
+            print(printable(about))
     if (directory / gpt2.NAME).is_dir():
         print(f"{gpt2.NAME}  tokenizer in {gpt2.folder(directory)}")

@@ -21,8 +21,8 @@ def main(argv: Sequence[str]) -> None:
     """Writes a folder, or prints what one holds."""
     given = flags.FlagValues()
     command.define_run(given)
-    flags.DEFINE_string("to", None, "The result: a folder to write (interop), an activation (swap).", flag_values=given)
-    flags.DEFINE_string("from", None, "File or folder to read.", flag_values=given)
+    command.define_path("to", None, "The result: a folder to write (interop), an activation (swap).", given)
+    command.define_path("from", None, "File or folder to read.", given)
     command.parse(__doc__, argv, given)
     source = given["from"].value
     if bool(given.to) == bool(source):
@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> None:
     if source:
         _show(pathlib.Path(source))
     else:
-        _export(pathlib.Path(given.workdir), given.run, pathlib.Path(given.to))
+        _export(pathlib.Path(given.workdir), given.run, command.output_folder("to", given.to))
 
 
 def _export(workdir: pathlib.Path, name: str | None, directory: pathlib.Path) -> None:

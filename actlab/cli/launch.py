@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
     """Validates the command line before jax is imported, then launches the jobs; returns the exit code."""
     given = flags.FlagValues()
     command.define_config(given)
-    flags.DEFINE_string("workdir", None, "Folder of a run, a sweep or a comparison.", flag_values=given)
+    command.define_path("workdir", None, "Folder of a run, a sweep or a comparison.", given)
     flags.DEFINE_boolean(
         "extend", False, "Adds the runs that the sweep has now to a workdir begun with fewer values.", flag_values=given
     )
@@ -49,6 +49,7 @@ def main(argv: Sequence[str]) -> int:
     )
     source, changes, words = overrides.split(argv)
     command.parse(__doc__, words, given)
+    workdir = pathlib.Path(given.workdir) if given.workdir else None
     options = [
         f"--{name}={given[name].value}" for name in ("partition", "time", "gpus") if given[name].value is not None
     ]
@@ -67,7 +68,6 @@ def main(argv: Sequence[str]) -> int:
 
     local = given.executor == "local"
     executor = launching.Local(given.max_parallel or 1) if local else launching.Slurm(options, given.max_parallel)
-    workdir = pathlib.Path(given.workdir) if given.workdir else None
     line = [*command.PYTHON, "actlab", "launch", *argv]
     return launching.run(request.config, request.code, request.label, workdir, executor, line, given.extend)
 

@@ -19,7 +19,7 @@ def main(argv: Sequence[str]) -> None:
     """Prints the table and writes the page."""
     given = flags.FlagValues()
     command.define_model(given)
-    flags.DEFINE_string("out", "probe.html", "File to write.", flag_values=given)
+    command.define_path("out", "probe.html", "File to write.", given)
     name, request = command.parse_model(__doc__, argv, given)
     out = command.output_file("out", given.out)
 

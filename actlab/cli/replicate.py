@@ -9,7 +9,6 @@ and further axes. Exit code 1 if a run lies farther away than chance explains: p
 """
 
 import itertools
-import pathlib
 from collections.abc import Sequence
 
 from rich.table import Table
@@ -27,10 +26,12 @@ def main(argv: Sequence[str]) -> int:
     if len(words) < 2:
         raise UserError("two tables are needed: python -m actlab replicate experiments/NAME runs/AGAIN.")
 
+    paths = command.paths(words)
+
     from actlab.analysis import replication, results
     from actlab.analysis.effects import nats
 
-    study, *again = results.read_each([pathlib.Path(word) for word in words])
+    study, *again = results.read_each(paths)
     found = replication.compare(study, itertools.chain(*again))
     grid = Table("run", "loss", "expected", "of", "inside", "p", box=None, pad_edge=False)
     for one in found.repeats:

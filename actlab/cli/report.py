@@ -7,7 +7,6 @@ A folder is the workdir of a run or a sweep, in training or not, or the folder o
 --figures, the figures of the page are also written as SVG, PNG and PDF, for papers.
 """
 
-import pathlib
 from collections.abc import Sequence
 
 from absl import flags
@@ -21,8 +20,8 @@ def main(argv: Sequence[str]) -> None:
     """Writes page and figures, and prints their paths."""
     given = flags.FlagValues()
     command.define_activations(given)
-    flags.DEFINE_string("out", "report.html", "File to write.", flag_values=given)
-    flags.DEFINE_string("figures", None, "Folder for the figures as SVG, PNG and PDF.", flag_values=given)
+    command.define_path("out", "report.html", "File to write.", given)
+    command.define_path("figures", None, "Folder for the figures as SVG, PNG and PDF.", given)
     flags.DEFINE_multi_string(
         "question",
         [],
@@ -35,16 +34,16 @@ def main(argv: Sequence[str]) -> None:
     if not words:
         raise UserError("no folder is given: name a workdir, python -m actlab report runs/NAME.")
     # Errors that can be found before any work are.
-    out = command.output_file("out", given.out)
+    paths, out = command.paths(words), command.output_file("out", given.out)
     folder = None if given.figures is None else command.output_folder("figures", given.figures)
 
     from actlab.report import report
     from actlab.report.study import read
 
     command.register_activations(given.activations)
-    study = read([pathlib.Path(word) for word in words])
+    study = read(paths)
     built = report.build(study, given.question, given.samples, given.baseline)
     command.write(out, built.html())
     print(out)
-    for path in report.draw(built, folder) if folder else ():
+    for path in report.draw(built, command.made(folder)) if folder else ():
         print(path)

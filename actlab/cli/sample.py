@@ -5,14 +5,13 @@
 The newest valid checkpoint is used; --run names one run of a sweep.
 """
 
-import math
 import pathlib
 from collections.abc import Sequence
 
 from absl import flags
 
 from actlab.cli import command
-from actlab.errors import UserError
+from actlab.errors import UserError, printable
 
 
 @command.entry
@@ -28,10 +27,10 @@ def main(argv: Sequence[str]) -> None:
         "top_k", 0, "Samples from this many likeliest tokens only; 0 from all.", lower_bound=0, flag_values=given
     )
     flags.DEFINE_integer("seed", 0, "Seed of the random numbers.", 0, 2**31 - 1, flag_values=given)
-    flags.DEFINE_integer("n_tokens", 256, "Most tokens to sample.", lower_bound=1, flag_values=given)
+    flags.DEFINE_integer("n_tokens", 256, "Most tokens to sample.", 1, 1_000_000, flag_values=given)
     command.parse(__doc__, argv, given)
-    if not math.isfinite(given.temperature):
-        raise UserError(f"--temperature={given.temperature} is not a finite number: give one, or 0.")
+    if not given.temperature < 1e6:  # at which every token is equally likely; also for nan
+        raise UserError(f"--temperature={given.temperature} is not a finite number below 1,000,000: give one, or 0.")
     if not given.workdir:
         raise UserError("--workdir is missing: give the folder of a run of actlab.main.")
 
@@ -40,4 +39,4 @@ def main(argv: Sequence[str]) -> None:
 
     run = trained.load(pathlib.Path(given.workdir), given.run)
     options = {"temperature": given.temperature, "top_k": given.top_k, "seed": given.seed, "n_tokens": given.n_tokens}
-    print(run.sample(prompt=given.prompt, **options))
+    print(printable(run.sample(prompt=given.prompt, **options)))

@@ -26,17 +26,19 @@ def main(argv: Sequence[str]) -> int:
         "Workdirs or results.csv files: their floors are checked; by default experiments/*.",
         flag_values=given,
     )
-    flags.DEFINE_integer("n_seeds", 8, "Seeds of each simulated activation.", lower_bound=2, flag_values=given)
-    flags.DEFINE_integer("repeats", 2000, "Simulated studies.", lower_bound=100, flag_values=given)
+    flags.DEFINE_integer("n_seeds", 8, "Seeds of each simulated activation.", 2, 100, flag_values=given)
+    flags.DEFINE_integer("repeats", 2000, "Simulated studies.", 100, 100_000, flag_values=given)
     flags.DEFINE_bool("compare", True, "Simulate whole `actlab compare` too, rate search and all.", flag_values=given)
     flags.DEFINE_integer("seed", 0, "Seed of the random numbers.", 0, 2**31 - 1, flag_values=given)
     command.parse(__doc__, argv, given)
+
+    given_paths = command.paths(given.runs)
 
     from actlab.adaptive import simulation
     from actlab.analysis import results as results_lib
     from actlab.analysis import validity
 
-    paths = [pathlib.Path(path) for path in given.runs] or sorted(pathlib.Path("experiments").glob("*/results.csv"))
+    paths = given_paths or sorted(pathlib.Path("experiments").glob("*/results.csv"))
     results = list(itertools.chain(*(results_lib.read([path]) for path in paths)))
     console = command.console()
     console.print(f"false calls of a difference between two activations, {given.n_seeds} seeds, at own best rates")

@@ -40,20 +40,19 @@ def main(argv: Sequence[str]) -> None:
         "per masked token or document.",
         flag_values=given,
     )
-    flags.DEFINE_string(
-        "verdicts",
-        None,
-        "File for the verdicts; verdicts.json beside the results of a single table.",
-        flag_values=given,
+    command.define_path(
+        "verdicts", None, "File for the verdicts; verdicts.json beside the results of a single table.", given
     )
-    flags.DEFINE_string("latex", None, "File for a LaTeX table of the verdicts.", flag_values=given)
+    command.define_path("latex", None, "File for a LaTeX table of the verdicts.", given)
     words = command.parse(__doc__, argv, given, n_words=None)
     if not words:
         raise UserError("no table is given: name a workdir or a results.csv, python -m actlab verdict runs/NAME.")
-    paths = [pathlib.Path(word) for word in words]
+    paths = command.paths(words)
     if len(paths) > 1 and not given.verdicts:
         raise UserError(f"--verdicts is missing: {len(paths)} tables have no common folder for their verdicts.")
 
+    if given.verdicts:
+        command.require_no_device("verdicts", pathlib.Path(given.verdicts))
     latex_file = None if given.latex is None else command.output_file("latex", given.latex)
 
     from actlab.analysis import comparison, protocol, verdicts

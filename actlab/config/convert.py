@@ -12,7 +12,7 @@ from ml_collections import config_dict
 
 from actlab.config import rules
 from actlab.config.schema import Config, fields, get, key_of, paths
-from actlab.errors import UserError, suggestion
+from actlab.errors import UserError, shown, suggestion
 from actlab.files import parse_json, read_json
 
 _FIX = "restore it, or name another"
@@ -55,7 +55,7 @@ def _build(schema: type, values: Mapping[str, Any], prefix: str) -> Any:
         value = values[key_of(entry)]
         if dataclasses.is_dataclass(entry.type):
             if not isinstance(value, Mapping):
-                raise UserError(f"config.{path}={value!r} must hold fields, not a single value.")
+                raise UserError(f"config.{path}={shown(value)} must hold fields, not a single value.")
             built[entry.name] = _build(typing.cast(type, entry.type), value, f"{path}.")
         elif path == "sweep":
             built[entry.name] = rules.parse_sweep(value)
@@ -97,7 +97,9 @@ def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
         node = result
         for section in sections:
             if not isinstance(node[section], Mapping):
-                raise UserError(f"config.{path} cannot be set, because {section}={node[section]!r} holds no fields.")
+                raise UserError(
+                    f"config.{path} cannot be set, because {section}={shown(node[section])} holds no fields."
+                )
             node[section] = dict(node[section])
             node = node[section]
         node[leaf] = value

@@ -9,7 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from actlab.config.schema import CLASSES, Axis, Config, ModelConfig, fields, types_of
-from actlab.errors import UserError, suggestion
+from actlab.errors import CONTROL, UserError, shown, suggestion
+from actlab.files import fault_of_path
+
+MOST_RUNS = 10_000  # of a sweep: each is checked before the first is trained, in milliseconds
+MOST_PARAMETERS = 10**12  # twice the largest dense models
+MOST_TOKENS = 2**27  # of a step: larger batches than anybody's, and half a gigabyte of ids
+_LARGEST_FLOAT, _LARGEST_INT = (2 - 2**-23) * 2.0**127, 2**31 - 1  # of float32 and int32, as a program computes
+_LONGEST_TEXT = 4096  # characters; a path has as many
 
 
 def require_path(path: str) -> None:
@@ -25,32 +32,39 @@ def checked(entry: dataclasses.Field[Any], value: Any, path: str) -> Any:
     """The value of a field, with an int turned into a float where the field is one.
 
     Raises:
-        UserError: for a wrong type, an unknown choice, or a number that is not finite or out of bounds.
+        UserError: for a wrong type, an unknown choice, a text that is too long or has control characters, or a number
+            that is not finite or out of bounds.
     """
     allowed = types_of(entry)
     if float in allowed and type(value) is int:
-        value = float(value)
+        value = float(value) if abs(value) <= _LARGEST_FLOAT else math.inf
     if type(value) not in allowed:
         names = " or ".join("None" if kind is types.NoneType else kind.__name__ for kind in allowed)
-        raise UserError(f"{path}={value!r} has type {type(value).__name__}, but the field takes {names}.")
+        raise UserError(f"{path}={shown(value)} has type {type(value).__name__}, but the field takes {names}.")
     choices = typing.get_args(entry.type) if typing.get_origin(entry.type) is Literal else entry.metadata["choices"]
     if choices and value not in choices:
-        raise UserError(f"{path}={value!r} is not one of the choices: {suggestion(value, choices)}")
-    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise UserError(f"{path}={shown(value)} is not one of the choices: {suggestion(value, choices)}")
+    if isinstance(value, str):
+        if len(value) > _LONGEST_TEXT:
+            raise UserError(f"{path}={shown(value)} has {len(value):,} characters: the maximum is {_LONGEST_TEXT:,}.")
+        if CONTROL.search(value):
+            raise UserError(f"{path}={shown(value)} has a control character: leave it out.")
+    elif isinstance(value, int | float) and not isinstance(value, bool):
         _check_bounds(entry.metadata, value, path)
     return value
 
 
 def _check_bounds(bounds: Mapping[str, Any], value: int | float, path: str) -> None:
-    if not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"{path}={value!r} must be finite: give another number.")
-    if bounds["low"] is not None and value < bounds["low"]:
-        raise UserError(f"{path}={value!r} is too small: the minimum is {bounds['low']:g}.")
     if bounds["above"] is not None and value <= bounds["above"]:
-        raise UserError(f"{path}={value!r} is too small: it must be greater than {bounds['above']:g}.")
-    high = min(bounds["high"], 2**31 - 1) if isinstance(value, int) else bounds["high"]  # int32 in the program
+        raise UserError(f"{path}={shown(value)} is too small: it must be greater than {bounds['above']:g}.")
+    if bounds["low"] is not None and value < bounds["low"]:
+        raise UserError(f"{path}={shown(value)} is too small: the minimum is {bounds['low']:g}.")
+    high = min(bounds["high"], _LARGEST_INT if type(value) is int else _LARGEST_FLOAT)
     if value > high:
-        raise UserError(f"{path}={value!r} is too large: the maximum is {high:g}.")
+        most = f"{high:,}" if isinstance(high, int) else f"{high:g}"
+        raise UserError(f"{path}={shown(value)} is too large: the maximum is {most}.")
 
 
 def axis_fields(key: str) -> tuple[str, ...]:
@@ -72,11 +86,18 @@ def parse_sweep(sweep: Any) -> tuple[Axis, ...]:
 
     Raises:
         UserError: for an unknown field, one that the runs of a sweep share or that has two axes, an axis without
-            values, a row of the wrong length, a repeated value, or a value that the field does not take.
+            values, a row of the wrong length, a repeated value, a value that the field does not take, or more than
+            MOST_RUNS runs.
     """
     if not isinstance(sweep, Mapping | Sequence) or isinstance(sweep, str):
-        raise UserError(f"config.sweep={sweep!r} must map fields to lists of values, as in {{'seed': (1, 2)}}.")
-    pairs = sweep.items() if isinstance(sweep, Mapping) else sweep
+        raise UserError(f"config.sweep={shown(sweep)} must map fields to lists of values, as in {{'seed': (1, 2)}}.")
+    pairs = list(sweep.items() if isinstance(sweep, Mapping) else sweep)
+    if wrong := [pair for pair in pairs if not isinstance(pair, list | tuple) or len(pair) != 2]:
+        raise UserError(f"config.sweep has {shown(wrong[0])}, which is not a field and a list of values: correct it.")
+    # Before the values are looked at, let alone multiplied.
+    n_runs = math.prod(len(values) for _, values in pairs if isinstance(values, list | tuple))
+    if n_runs > MOST_RUNS:
+        raise UserError(f"config.sweep has {n_runs:,} runs, and at most {MOST_RUNS:,} are one sweep: shorten an axis.")
     axes = tuple(_axis(key, values) for key, values in pairs)
     seen: set[str] = set()
     for path in (path for key, _ in axes for path in axis_fields(key)):
@@ -87,7 +108,7 @@ def parse_sweep(sweep: Any) -> tuple[Axis, ...]:
 
 
 def _axis(key: Any, values: Any) -> Axis:
-    where = f"config.sweep[{key!r}]"
+    where = f"config.sweep[{shown(key)}]"
     if not isinstance(key, str):
         raise UserError(f"{where} is not the name of a field: write it as text, such as 'seed'.")
     entries = {path: entry for path, entry in fields().items() if path != "sweep"}
@@ -98,20 +119,22 @@ def _axis(key: Any, values: Any) -> Axis:
         if entries[path].metadata["roles"] & {"shared", "external"}:
             raise UserError(f"{where}: all runs of a sweep share {path}: start one sweep for each value.")
     if not isinstance(values, list | tuple) or not values:
-        raise UserError(f"{where}={values!r} must be a list of at least one value.")
+        raise UserError(f"{where}={shown(values)} must be a list of at least one value.")
     if len(paths) == 1:
         given = tuple(checked(entries[paths[0]], value, where) for value in values)
     else:
         for row in values:
             if not isinstance(row, list | tuple) or len(row) != len(paths):
-                raise UserError(f"{where}: {row!r} must have {len(paths)} values, one for each field.")
+                raise UserError(f"{where}: {shown(row)} must have {len(paths)} values, one for each field.")
         given = tuple(
             tuple(checked(entries[path], value, f"{where} ({path})") for path, value in zip(paths, row, strict=True))
             for row in values
         )
-    for index, value in enumerate(given):
-        if value in given[:index]:
+    seen: set[Any] = set()
+    for value in given:
+        if value in seen:
             raise UserError(f"{where} lists {value!r} twice: list each value once.")
+        seen.add(value)
     return ", ".join(paths), given
 
 
@@ -125,6 +148,7 @@ def check(config: Config) -> None:
 
 def _check_model(model: ModelConfig) -> None:
     _check_heads(model)
+    _check_size(model)
     if model.residual == "parallel" and model.norm_position == "post":
         raise UserError(
             "config.model.residual='parallel' needs norms before the sublayers: set config.model.norm_position='pre'."
@@ -193,6 +217,18 @@ def _check_heads(model: ModelConfig) -> None:
         )
 
 
+def _check_size(model: ModelConfig) -> None:
+    d_heads = (model.d_head or model.d_model // model.n_heads) * model.n_heads
+    d_hidden = model.d_hidden or model.d_ff or 4 * model.d_model
+    n_least = model.n_layers * 2 * model.d_model * (d_heads + d_hidden)
+    n_least += (model.vocab_size or 0) * (model.d_embedding or model.d_model)
+    if n_least > MOST_PARAMETERS:
+        raise UserError(
+            f"config.model.n_layers={model.n_layers} and config.model.d_model={model.d_model} are a model of over "
+            f"{n_least:,} parameters, and at most {MOST_PARAMETERS:,} are tried: lower one of them."
+        )
+
+
 class RotaryScaling(NamedTuple):
     """How rotations are slowed down; see `rotary_scaling`."""
 
@@ -232,6 +268,17 @@ def _check_data(config: Config) -> None:
             f"config.data.corruption={config.data.corruption!r} leaves no documents to pad: "
             "set config.data.packing='packed'."
         )
+    n_tokens = config.data.batch_size * config.model.context
+    if n_tokens > MOST_TOKENS:
+        raise UserError(
+            f"config.data.batch_size={config.data.batch_size} windows of config.model.context={config.model.context} "
+            f"are {n_tokens:,} tokens a step, and at most {MOST_TOKENS:,} are tried: lower one of them."
+        )
+    origin = config.finetune.from_checkpoint
+    paths = {"data.dir": config.data.dir} | ({"finetune.from_checkpoint": origin.partition(":")[0]} if origin else {})
+    for path, text in paths.items():
+        if fault := fault_of_path(text):
+            raise UserError(f"config.{path}={text!r} {fault}: name a folder.")
 
 
 def _check_steps(config: Config) -> None:

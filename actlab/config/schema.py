@@ -18,6 +18,12 @@ Role = Literal[
     "adaptable",  # a fine-tuned run may differ from its origin in it
     "original",  # in config.json since the first version: a file without it is refused
 ]
+# Beyond what anybody has trained, so that a slip of the pen is refused before memory or hours are spent on it.
+MOST_LAYERS = 1000  # each is traced and compiled by itself; DeepNet has as many (Wang et al. 2022, arXiv:2203.00555)
+WIDEST = 2**16  # units; GPT-3 has 12,288
+MOST_HEADS = 2**12
+MOST_STORIES = 10_000_000  # 8 GB of text, and hours
+TINIEST = 2**-126  # float32 rounds what is less to 0
 Axis = tuple[str, tuple[Any, ...]]  # of a sweep, see rules.parse_sweep
 
 
@@ -51,30 +57,34 @@ class ModelConfig:
         "gelu_scale(s=0.25)",
         roles={"coordinate", "adaptable"},
     )
-    n_layers: int = field(6, "Transformer blocks", low=1)
-    d_model: int = field(384, "width of the residual stream", low=1)
-    n_heads: int = field(6, "attention heads; must divide d_model unless d_head is set", low=1)
+    n_layers: int = field(6, "Transformer blocks", low=1, high=MOST_LAYERS)
+    d_model: int = field(384, "width of the residual stream", low=1, high=WIDEST)
+    n_heads: int = field(6, "attention heads; must divide d_model unless d_head is set", low=1, high=MOST_HEADS)
     n_kv_heads: int | None = field(
         None,
         "heads with keys and values of their own; each serves n_heads / n_kv_heads query heads. None is n_heads",
         low=1,
+        high=MOST_HEADS,
     )
-    d_head: int | None = field(None, "size K of a head; None is d_model / n_heads", low=1)
+    d_head: int | None = field(None, "size K of a head; None is d_model / n_heads", low=1, high=WIDEST)
     qk_norm: bool = field(False, "RMSNorm over each query and key of a head, with trained scales")
     residual: Literal["sequential", "parallel"] = field(
         "sequential", "parallel adds attention and feed-forward, both of the same input, at once (GPT-NeoX)"
     )
     d_ff: int | None = field(
-        None, "width F of an ungated feed-forward layer; a gated one has 2F/3 units. None is 4 d_model", low=8
+        None,
+        "width F of an ungated feed-forward layer; a gated one has 2F/3 units. None is 4 d_model",
+        low=8,
+        high=4 * WIDEST,
     )
     d_hidden: int | None = field(
-        None, "exact number of hidden units; None follows from d_ff: F, or 2F/3 if gated", low=1
+        None, "exact number of hidden units; None follows from d_ff: F, or 2F/3 if gated", low=1, high=4 * WIDEST
     )
-    context: int = field(128, "longest input", unit="tokens", low=2, roles={"adaptable"})
-    vocab_size: int | None = field(None, "None is the tokenizer's, rounded up to a multiple of 64", low=2)
+    context: int = field(128, "longest input", unit="tokens", low=2, high=2**20, roles={"adaptable"})
+    vocab_size: int | None = field(None, "None is the tokenizer's, rounded up to a multiple of 64", low=2, high=2**24)
     norm: Literal["layernorm", "rmsnorm"] = field("layernorm", "kind of normalisation")
     norm_epsilon: float = field(
-        1e-5, "added to the mean square that a norm divides by; BERT uses 1e-12", above=0.0, high=1.0
+        1e-5, "added to the mean square that a norm divides by; BERT uses 1e-12", above=0.0, low=TINIEST, high=1.0
     )
     norm_position: Literal["pre", "post"] = field(
         "pre", "before each sublayer (GPT-2) or after its residual sum (BERT)"
@@ -98,7 +108,7 @@ class ModelConfig:
     )
     scale_embeddings: bool = field(False, "multiplies a decoder's token embeddings by sqrt(d_model), as Gemma does")
     d_embedding: int | None = field(
-        None, "width of an encoder's embeddings, which ELECTRA projects to d_model; None is d_model", low=1
+        None, "width of an encoder's embeddings, which ELECTRA projects to d_model; None is d_model", low=1, high=WIDEST
     )
     tie_embeddings: bool = field(True, "the output projection is the transposed token embedding")
     init: Literal["gpt2", "gain", "fan_in"] = field(
@@ -112,7 +122,9 @@ class ModelConfig:
         "mup scales initialisation, learning rates, attention scores and logits with the width, so that the best "
         "learning rate is that of a model of width base_width",
     )
-    base_width: int = field(64, "d_model at which mup, with heads of 32 units, is the standard parametrization", low=1)
+    base_width: int = field(
+        64, "d_model at which mup, with heads of 32 units, is the standard parametrization", low=1, high=WIDEST
+    )
     use_bias: bool = field(
         False, "biases in projections and norms; without them gated and ungated models have equally many parameters"
     )
@@ -122,11 +134,12 @@ class ModelConfig:
     pooler_activation: str = field(
         "tanh", "activation of an encoder's pooler, present if n_classes is not 0", roles={"adaptable"}
     )
-    n_segments: int = field(2, "token types of an encoder", low=1)
+    n_segments: int = field(2, "token types of an encoder", low=1, high=WIDEST)
     n_classes: int = field(
         0,
         "classes of an encoder with a classification head; 0 gives it a masked-token head instead",
         low=0,
+        high=WIDEST,
         roles={"adaptable"},
     )
 
@@ -141,7 +154,7 @@ class OptimizerConfig:
     )
     b1: float = field(0.9, "decay of the first moment", low=0.0, high=0.999999)
     b2: float = field(0.95, "decay of the second moment", low=0.0, high=0.999999)
-    eps: float = field(1e-8, "added to the root of the second moment", above=0.0)
+    eps: float = field(1e-8, "added to the root of the second moment", above=0.0, low=TINIEST)
     clip_norm: float = field(1.0, "global norm to which gradients are clipped; 0 disables clipping", low=0.0)
     warmup_steps: int = field(100, "linear rise to the peak", unit="steps", low=0)
     schedule: Literal["cosine", "linear", "constant"] = field("cosine", "shape after the warmup")
@@ -177,9 +190,14 @@ class DataConfig:
         "replaces training and validation text by tokens without order, drawn with the text's frequencies (shuffled) "
         "or uniformly (random)",
     )
-    batch_size: int = field(64, "windows per step, over all processes", unit="windows", low=1)
+    batch_size: int = field(64, "windows per step, over all processes", unit="windows", low=1, high=2**20)
     n_stories: int = field(
-        100_000, "training stories generated if the data is story_grammar", unit="stories", low=1, roles={"shared"}
+        100_000,
+        "training stories generated if the data is story_grammar",
+        unit="stories",
+        low=1,
+        high=MOST_STORIES,
+        roles={"shared"},
     )
 
 
@@ -343,6 +361,7 @@ def traced(config: Config) -> dict[str, Any]:
     return {path: get(config, path) for path in paths("traced")}
 
 
+@functools.cache
 def types_of(entry: dataclasses.Field[Any]) -> tuple[type, ...]:
     """The types a field takes, NoneType last if it is optional; a Literal is a str."""
     if isinstance(entry.type, types.UnionType):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from actlab.errors import UserError
+from actlab.files import fault_of_path, read_file
 
 
 def run(path: str, given: str) -> types.ModuleType:
@@ -18,10 +19,12 @@ def run(path: str, given: str) -> types.ModuleType:
     Raises:
         UserError: for a file that cannot be read or that fails, with the line.
     """
+    if fault := fault_of_path(path):
+        raise UserError(f"{given} cannot be read, because the path {fault}: give the path of a Python file.")
     try:
-        text = pathlib.Path(path).read_bytes()
-    except OSError as error:
-        raise UserError(f"{given} cannot be read: give the path of a Python file.") from error
+        text = read_file(pathlib.Path(path), "give the path of a Python file")
+    except UserError as error:
+        raise UserError(f"{given}: {error}") from error
     # Each file has a name of its own: dataclasses look up the module of a class in sys.modules.
     module = types.ModuleType(f"actlab_user_{hashlib.sha256(path.encode()).hexdigest()[:12]}")
     module.__file__ = path
@@ -52,8 +55,11 @@ def _failures(path: str, given: str) -> Iterator[None]:
         yield
     except UserError as error:
         raise UserError(f"{given}: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
         where = f", line {lines[-1]}," if lines else ""
-        told = " ".join(str(error.args[0] if error.args else "").split())
+        try:
+            told = " ".join(str(error.args[0] if error.args else "").split())
+        except Exception:  # of an exception of the file's own, which cannot even be printed
+            told = ""
         raise UserError(f"{given}: the file{where} fails with {type(error).__name__}: {told}") from error

@@ -15,6 +15,7 @@ import tensorflow_datasets as tfds
 from actlab.data.preparing import track
 from actlab.data.sources import SPLITS, TFDS_VERSION, Definition, Source
 from actlab.errors import UserError
+from actlab.files import signed
 
 READ_DOCUMENTS = 256
 
@@ -64,6 +65,7 @@ class TextBuilder(tfds.core.ShardBasedBuilder):
 
     def _download_and_prepare(self, dl_manager: Any, download_config: Any = None) -> None:
         super()._download_and_prepare(dl_manager, download_config)
+        self._record.update(signed(dict(self._record)))  # TFDS writes it after this
         if not self._source.unchanged():
             raise UserError(f"the text of data.name={self._dataset!r} changed while it was read: run again.")
 

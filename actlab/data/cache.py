@@ -16,6 +16,7 @@ from actlab.data.datasets import Dataset
 from actlab.data.sources import SPLITS
 from actlab.data.tokenizers import Tokenizer
 from actlab.errors import UserError
+from actlab.files import signed
 
 BUILDER_VERSION = 2
 _COUNTED = 2**24
@@ -163,10 +164,11 @@ def caches(root: Path) -> Iterator[Meta]:
 def read_meta(folder: Path) -> Meta:
     """The record of a cache, checked against its own fingerprint."""
     path = folder / META
-    try:
-        meta = Meta(**preparing.read_json(path))
-    except TypeError as error:
-        raise preparing.damaged(path, str(error)) from error
+    meta = preparing.record(Meta, preparing.read_json(path), path)
+    counts = (meta.n_documents, meta.n_tokens, meta.n_bytes)
+    whole = all(one.keys() == set(SPLITS) for one in counts) and meta.sizes.keys() == meta.sums.keys()
+    if not whole or meta.dtype not in ("uint16", "uint32"):
+        raise preparing.damaged(path, "a split is missing")
     if meta.fingerprint != meta.expected_fingerprint():
         raise preparing.damaged(path, "its fingerprint does not match its contents")
     return meta
@@ -230,7 +232,7 @@ def make(dataset: Dataset, tokenizer: Tokenizer, folder: Path, *, show: bool = T
             fingerprint="",
         )
         meta = dataclasses.replace(meta, fingerprint=meta.expected_fingerprint())
-        (draft / META).write_text(json.dumps(dataclasses.asdict(meta), indent=2) + "\n")
+        (draft / META).write_text(json.dumps(signed(dataclasses.asdict(meta)), indent=2) + "\n")
 
 
 def _write_split(
@@ -301,7 +303,8 @@ def _labels(task: str, dataset: Dataset, directory: Path, *, show: bool) -> Labe
         with preparing.locked(directory, dataset.root.name, show=show):
             if not is_current():
                 _write_labels(task, len(classes), dataset, folder)
-    sums = preparing.read_json(folder / META).get("sums", {})
+    sums = preparing.read_json(folder / META).get("sums")
+    sums = sums if isinstance(sums, dict) else {}
     arrays = {}
     for split in SPLITS:
         path = folder / f"{split}.npy"

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from actlab.data import preparing, sets
-from actlab.data.sources import FIELD, N_STORIES, TFDS_VERSION, Definition
-from actlab.errors import UserError
+from actlab.data.sources import FIELD, MOST_STORIES, N_STORIES, SPLITS, TFDS_VERSION, Definition
+from actlab.errors import UserError, shown
 
 STORY_GRAMMAR, TINY_STORIES = "story_grammar", "tiny_stories"
 RECORD = "metadata.json"
@@ -82,8 +82,8 @@ def prepare(
       UserError: a bad name, text that cannot be used, other text under the same name, no network, no place to write.
     """
     check_name(name)
-    if n_stories < 1:
-        raise UserError(f"n_stories={n_stories} is not positive: ask for at least one story.")
+    if not 1 <= n_stories <= MOST_STORIES:
+        raise UserError(f"n_stories={shown(n_stories)} is not a number of stories: ask for 1 to {MOST_STORIES:,}.")
     definition = sets.definition(name, n_stories, field)
     if existing := find(name, directory, n_stories=n_stories):
         return _same(existing, definition, source), False
@@ -121,8 +121,7 @@ def _same(existing: Dataset, definition: Definition, source: Path | None) -> Dat
 
 def _load(root: Path) -> Dataset:
     path = root / TFDS_VERSION / RECORD
-    record = preparing.read_json(path)
-    try:
-        return Dataset(root=root, **record)
-    except TypeError as error:
-        raise preparing.damaged(path, str(error)) from error
+    found = preparing.record(Dataset, preparing.read_json(path), path, root=root)
+    if not all(one.keys() == set(SPLITS) for one in (found.n_documents, found.n_bytes)):
+        raise preparing.damaged(path, "a split is missing")
+    return found

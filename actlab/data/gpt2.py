@@ -6,6 +6,7 @@ from pathlib import Path
 from actlab.data import preparing
 from actlab.data.preparing import PublicFile
 from actlab.errors import UserError
+from actlab.files import read_file
 
 NAME = "gpt2"
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
@@ -66,12 +67,9 @@ def prepare(directory: Path, source: Path | None = None, *, show: bool = True) -
 
 
 def _read(path: Path) -> bytes:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UserError(
-            f"--from lacks {path} ({error.strerror}): give the folder with {' and '.join(FILES)}."
-        ) from error
+    if not path.exists():
+        raise UserError(f"--from lacks {path}: give the folder with {' and '.join(FILES)}.")
+    content = read_file(path, f"give the folder with {' and '.join(FILES)}")
     # Some copies of the merges lack the header that the public file has.
     if path.name == MERGES and not content.startswith(b"#version"):
         content = f"{MERGES_HEADER}\n".encode() + content

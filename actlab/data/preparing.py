@@ -1,5 +1,6 @@
 """Preparing files: progress, hashes, locks, folders that are whole or absent, checked downloads."""
 
+import collections.abc
 import contextlib
 import dataclasses
 import hashlib
@@ -10,16 +11,17 @@ import socket
 import sys
 import threading
 import time
+import typing
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import filelock
 
 from actlab import files
-from actlab.errors import UserError
+from actlab.errors import UserError, sentence, shown
 
 LINE_SECONDS = 10.0
 INCOMPLETE = "incomplete."
@@ -28,11 +30,13 @@ READ_SECONDS = 30.0
 CHUNK = 1 << 20
 SUMS = "SHA256SUMS"
 
+Record = TypeVar("Record")
+
 
 def say(message: str, *, show: bool = True) -> None:
     """Prints one line to standard error if `show` is set."""
     if show:
-        print(f"actlab: {message}", file=sys.stderr, flush=True)
+        print(f"actlab: {sentence(message)}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
@@ -82,6 +86,31 @@ def read_json(path: Path) -> dict[str, Any]:
     return files.read_json(path, f"remove the folder {path.parent} and run the same command again")
 
 
+def record(kind: type[Record], values: dict[str, Any], path: Path, **more: Any) -> Record:
+    """The dataclass of a record that was read from a file; those of earlier versions are not signed.
+
+    Raises:
+      UserError: a field that is missing, unknown or of another type, or a record that is not as it was signed.
+    """
+    if files.DIGEST in values and not files.is_signed(values):
+        raise damaged(path, "it was changed")
+    own = {name: value for name, value in values.items() if name != files.DIGEST}
+    wanted = {name: hint for name, hint in typing.get_type_hints(kind).items() if name not in more}
+    if strange := own.keys() ^ wanted.keys():
+        raise damaged(path, f"the field {min(strange)} is missing or unknown")
+    for name, value in own.items():
+        if not _is_a(value, wanted[name]):
+            raise damaged(path, f"{name}={shown(value)} is of another type")
+    return kind(**own, **more)
+
+
+def _is_a(value: Any, hint: Any) -> bool:
+    """Whether a value of JSON is of a type: str, int, float, one of these or None, or a mapping of texts to one."""
+    if typing.get_origin(hint) is collections.abc.Mapping:
+        return type(value) is dict and all(type(part) is typing.get_args(hint)[1] for part in value.values())
+    return type(value) in (typing.get_args(hint) or (hint,))
+
+
 def damaged(path: Path, reason: str) -> UserError:
     """The error for a prepared file that differs from what was written."""
     return UserError(f"{path} is damaged ({reason}): remove the folder {path.parent} and run the same command again.")
@@ -111,7 +140,9 @@ def locked(directory: Path, name: str, *, show: bool) -> Iterator[None]:
     """
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(directory / f".{name}.lock")
+        file = directory / f".{name}.lock"
+        file.touch()  # where no file can be made, the lock would be waited for without end
+        lock = filelock.FileLock(file)
         try:
             lock.acquire(timeout=0)
         except filelock.Timeout:

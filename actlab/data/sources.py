@@ -20,7 +20,7 @@ from actlab.errors import UserError
 SPLITS = ("train", "validation", "test")
 # Of every dataset, and the name of the folder of its files; changed text has another hash. Version 1 had no test split.
 TFDS_VERSION = "2.0.0"
-N_STORIES = 100_000
+N_STORIES, MOST_STORIES = 100_000, 10_000_000  # the latter are 8 GB, and take hours
 DOCUMENTS_PER_SHARD = 20_000
 SHARD_BYTES = 64 << 20  # TFDS holds one shard in memory while it writes it
 

@@ -18,7 +18,7 @@ from jaxtyping import Int32
 from actlab.data import gpt2, preparing
 from actlab.data.gpt2 import MERGES, MERGES_HEADER, VOCABULARY
 from actlab.errors import UserError
-from actlab.files import read_json
+from actlab.files import fault_of_path, read_file, read_json
 
 RECORD = "tokenizer.json"  # of ours; transformers has another file of that name, whose copy here is called LIBRARY
 LIBRARY = "library.json"
@@ -273,6 +273,8 @@ def check(name: str) -> None:
         )
     if name.startswith("bpe:"):
         _bpe_size(name)
+    elif ":" in name and (fault := fault_of_path(name.partition(":")[2])):
+        raise UserError(f"data.tokenizer={name!r}: the path {fault}: name a folder of a tokenizer.")
 
 
 def make(name: str, directory: Path, texts: Iterable[str]) -> Tokenizer:
@@ -427,8 +429,8 @@ def _json_object(path: Path) -> dict[str, Any]:
 def _of_library(name: str, path: Path) -> LibraryTokenizer:
     """The tokenizer of a tokenizer.json, with the special tokens that the files beside it name."""
     try:
-        text = path.read_bytes().decode()
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_file(path, "take another directory").decode()
+    except UnicodeDecodeError as error:
         raise UserError(f"data.tokenizer={name!r} cannot use {path} ({error}): take another directory.") from error
     roles: dict[str, str] = {}
     for beside in (path.with_name("special_tokens_map.json"), path.with_name(SETTINGS)):
@@ -455,7 +457,7 @@ def _settings(name: str, path: Path) -> dict[str, Any]:
     try:
         return read_json(path, "use the file that belongs to the tokenizer")
     except UserError as error:
-        raise UserError(f"data.tokenizer={name!r}: {error}") from error
+        raise UserError(f"data.tokenizer={name!r} cannot use what is there: {error}") from error
 
 
 _ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token", "mask_token", "unk_token")
@@ -488,10 +490,10 @@ def _byte_pairs(name: str, folder: Path) -> BytePairTokenizer:
 
     try:
         vocabulary = read_json(folder / VOCABULARY, "take another")
-        if not all(isinstance(i, int) for i in vocabulary.values()):
+        if not all(type(i) is int for i in vocabulary.values()):
             raise ValueError(f"{VOCABULARY} does not map entries to whole numbers")
-        merges = tuple(_merges((folder / MERGES).read_bytes().decode()))
-    except (OSError, ValueError) as error:
+        merges = tuple(_merges(read_file(folder / MERGES, "take another").decode()))
+    except ValueError as error:
         raise UserError(
             f"data.tokenizer={name!r} cannot use {folder} ({error}): put matching {VOCABULARY} and {MERGES} there."
         ) from error
@@ -581,9 +583,10 @@ def _wordpiece(name: str) -> WordPieceTokenizer:
 def _pieces_of(name: str, path: Path) -> WordPieceTokenizer:
     try:
         # Not splitlines: a piece may be a character that it takes for the end of a line.
-        pieces = tuple(line.removesuffix("\r") for line in path.read_bytes().decode().removesuffix("\n").split("\n"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unusable(name, path, str(error)) from error
+        text = read_file(path, "name another").decode()
+    except (UserError, UnicodeDecodeError) as error:
+        raise _unusable(name, path, str(error).removesuffix(".")) from error
+    pieces = tuple(line.removesuffix("\r") for line in text.removesuffix("\n").split("\n"))
     missing = [piece for piece in SPECIALS if piece not in pieces]
     if missing:
         raise _unusable(name, path, f"it lacks {missing[0]}")

@@ -117,6 +117,13 @@ def _run(
             # All processes read from it which parts there are, and one writes it.
             devices.wait_for_processes("the manifest is written")
             return Session(prepared, records, console).run(stop)
+    except jax.errors.JaxRuntimeError as error:
+        if not devices.is_lost_process(error):
+            raise
+        raise UserError(
+            f"--workdir={records.path}: another process of this training has ended: start all of them again with the "
+            "same command, which resumes from the last checkpoint."
+        ) from error
     except OSError as error:
         raise UserError(
             f"{error.filename or records.path} cannot be written ({reason_of(error)}): make room, or remove what is in "

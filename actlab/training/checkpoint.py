@@ -145,6 +145,8 @@ class Checkpoints:
         """Turns a failed write into a UserError; a full disk may raise nearly any exception inside orbax."""
         try:
             yield
+        except jax.errors.JaxRuntimeError:
+            raise  # of another process that has ended
         except Exception as error:
             reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
             raise UserError(

@@ -4,6 +4,7 @@ import functools
 import math
 import os
 import pathlib
+import re
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -25,16 +26,37 @@ _REPEATS = 11  # products in one timed call
 _SECONDS = 0.1  # spent timing the peak, after one call that compiles
 
 
+_HEARTBEAT = 30  # seconds until a process that is silent counts as lost
+
+
 def join_processes() -> None:
-    """Joins the other processes of this run, if there are any; must come before JAX's first computation."""
-    if COORDINATOR in os.environ:
-        given = [os.environ.get(name) for name in ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID")]
-        n_processes, process = (None if value is None else int(value) for value in given)
-        jax.distributed.initialize(num_processes=n_processes, process_id=process)
+    """Joins the other processes of this run, if there are any; must come before JAX's first computation.
+
+    Raises:
+        UserError: for environment variables that are no address or no numbers, or that JAX refuses.
+    """
+
+    def number(name: str, low: int, high: int = 10**6) -> int | None:
+        text = os.environ.get(name, "").strip()
+        if text and not (re.fullmatch(r"[0-9]{1,7}", text) and low <= int(text) <= high):
+            raise UserError(f"{name}={text!r} is not a whole number from {low} to {high:,}: correct it, or unset it.")
+        return int(text) if text else None
+
+    if address := os.environ.get(COORDINATOR):
+        if not re.fullmatch(r"\S+:[0-9]{1,5}", address):
+            raise UserError(f"{COORDINATOR}={address!r} is not a host and a port: write it like 10.0.0.1:1234.")
+        n_processes = number("JAX_NUM_PROCESSES", 1)
+        process = number("JAX_PROCESS_ID", 0, (n_processes or 10**6) - 1)
+        try:
+            jax.distributed.initialize(
+                num_processes=n_processes, process_id=process, heartbeat_timeout_seconds=_HEARTBEAT
+            )
+        except ValueError as error:  # numbers that are missing, and of which no cluster says anything
+            raise UserError(f"{COORDINATOR}={address!r}: {error} Set JAX_NUM_PROCESSES and JAX_PROCESS_ID.") from error
     # The tasks of the step (srun), not of the allocation: a script or shell that was given several tasks but does not
     # use srun is one process, and would wait for others that nobody starts.
-    elif int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
-        jax.distributed.initialize()
+    elif (number("SLURM_STEP_NUM_TASKS", 1) or 1) > 1:
+        jax.distributed.initialize(heartbeat_timeout_seconds=_HEARTBEAT)
 
 
 def wait_for_processes(name: str) -> None:
@@ -170,6 +192,12 @@ def split_lanes(n_lanes: int, most: int, multiple: int) -> list[int]:
     groups, most_groups = n_lanes // multiple, max(1, most // multiple)
     n_parts = -(-groups // most_groups)
     return [multiple * (groups // n_parts + (index < groups % n_parts)) for index in range(n_parts)]
+
+
+def is_lost_process(error: Exception) -> bool:
+    """Whether an error of JAX says that another process of this training has ended."""
+    words = ("gloo", "nccl", "heartbeat", "unavailable", "connection", "coordination", "barrier")
+    return jax.process_count() > 1 and any(word in str(error).lower() for word in words)
 
 
 def is_out_of_memory(error: Exception) -> bool:

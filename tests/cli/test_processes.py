@@ -85,18 +85,48 @@ def test_two_processes_equal_one(one, tmp_path, devices):
     assert len(metrics(tmp_path / "two")) == len(metrics(one / "one"))
 
 
-@pytest.mark.devices
-def test_a_signal_to_one_stops_both_and_they_go_on_together(one, tmp_path):
-    long = ["--config.train.n_steps=3000", "--config.train.eval_every=500", "--config.train.checkpoint_every=500"]
-    codes, outs = finish(start_two(one, tmp_path / "whole", *long))
+LONG = ["--config.train.n_steps=3000", "--config.train.eval_every=500", "--config.train.checkpoint_every=500"]
+
+
+@pytest.fixture(scope="module")
+def whole(one, tmp_path_factory):
+    """A longer training of two processes."""
+    workdir = tmp_path_factory.mktemp("whole") / "two"
+    codes, outs = finish(start_two(one, workdir, *LONG))
     assert codes == [0, 0], outs
-    processes = start_two(one, tmp_path / "two", *long)
-    written = tmp_path / "two" / "metrics.jsonl"
-    while processes[0].poll() is None and not (written.exists() and '"step": 100' in written.read_text()):
+    return workdir
+
+
+def send(processes, workdir, number, to):
+    """Sends a signal to one of the processes once they have trained for a while, and waits for all of them."""
+    written = workdir / "metrics.jsonl"
+    while processes[0].poll() is None and not (written.exists() and '"step": 600' in written.read_text()):
         time.sleep(0.01)
-    processes[1].send_signal(signal.SIGTERM)
+    processes[to].send_signal(number)
+    began = time.monotonic()
     codes, outs = finish(processes)
+    return codes, outs, time.monotonic() - began
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_one_stops_both_and_they_go_on_together(one, whole, tmp_path, number):
+    codes, outs, _ = send(start_two(one, tmp_path / "two", *LONG), tmp_path / "two", number, 1)
     assert codes == [143, 143], outs
-    codes, outs = finish(start_two(one, tmp_path / "two", *long))
+    assert number == signal.SIGTERM or "what is trained is saved first" in outs[1]
+    codes, outs = finish(start_two(one, tmp_path / "two", *LONG))
     assert codes == [0, 0], outs
-    assert metrics(tmp_path / "two") == metrics(tmp_path / "whole")
+    assert metrics(tmp_path / "two") == metrics(whole)
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("victim", [0, 1])
+def test_if_one_dies_the_other_ends_with_a_sentence_and_both_go_on(one, whole, tmp_path, victim):
+    processes = start_two(one, tmp_path / "two", *LONG)
+    codes, outs, seconds = send(processes, tmp_path / "two", signal.SIGKILL, victim)
+    assert codes[victim] == -signal.SIGKILL and codes[1 - victim] == 2, outs
+    assert "another process of this training has ended" in outs[1 - victim] and "Traceback" not in outs[1 - victim]
+    assert seconds < 60
+    codes, outs = finish(start_two(one, tmp_path / "two", *LONG))
+    assert codes == [0, 0], outs
+    assert metrics(tmp_path / "two") == metrics(whole)

@@ -94,7 +94,7 @@ def test_damage_is_noticed_and_named(opened, tmp_path, name):
     flipped[-5] ^= 1
     for damaged in (flipped, whole[:-2], None):
         path.write_bytes(damaged) if damaged else path.unlink()
-        with pytest.raises(UserError, match=f"{name} is damaged .*: remove the folder {opened.folder} and run"):
+        with pytest.raises(UserError, match=f"{name} .*: remove the folder {opened.folder} and run"):
             actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False)
 
 

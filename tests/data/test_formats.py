@@ -81,7 +81,7 @@ def test_empty_and_missing_texts_are_left_out_in_every_format(tmp_path_factory, 
     ("name", "data", "told"),
     [
         ("a.jsonl", b'{"text": "x"}\n\n{"text": ', "a.jsonl line 3 is not JSON"),
-        ("a.jsonl", b"[" * 100_000, "line 1 is not JSON"),
+        ("a.jsonl", b"[" * 100_000, "line 1 is nested too deeply"),
         ("a.jsonl", b'["x"]', "line 1 is not a JSON object"),
         ("a.jsonl", b'{"text": "\\ud800"}', "half of a surrogate pair"),
         ("a.jsonl", b'{"text": "\xff"}', "line 1 is not JSON"),

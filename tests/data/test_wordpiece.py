@@ -115,7 +115,7 @@ def test_a_file_that_is_no_vocabulary_is_refused(vocabulary, pieces, words):
     [
         ('{"do_lower_case": false}', r"is cased .*tokenizer_config.json"),
         ("{", r"cannot use .*tokenizer_config.json"),
-        ("[]", None),
+        ("[]", r"cannot use .*tokenizer_config.json"),
         ('{"do_lower_case": true}', None),
         ('{"model_max_length": 512}', None),
     ],

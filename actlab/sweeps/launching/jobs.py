@@ -54,7 +54,7 @@ class Job:
     @property
     def n_steps(self) -> int:
         """Updates of each of its runs."""
-        return self.config.train.n_steps
+        return sweep.expand(self.config)[0].config.train.n_steps
 
     def command(self) -> list[str]:
         """The words of its command, to be run in the folder where launch was called."""

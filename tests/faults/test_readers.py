@@ -1,0 +1,54 @@
+"""Readers of a damaged workdir: what they print is what they print of a sound one, or they say what differs."""
+
+import shutil
+
+import commands
+import pytest
+from damages import DAMAGES, FILES, place
+
+from actlab.cli import report, sample, verdict
+
+RUN = "relu-lr0.01-seed1"  # of part 0
+
+
+def words_of(command, workdir, out):
+    """The words of a reader's command."""
+    return {
+        sample: ["--workdir", workdir, "--run", RUN, "--n_tokens=20"],
+        verdict: [workdir, "--verdicts", out / "verdicts.json"],
+        report: [workdir, "--samples=0", "--out", out / "report.html"],
+    }[command]
+
+
+def said(command, workdir, out):
+    """The exit code, what it says, its errors, and what it writes, without the paths."""
+    out.mkdir()
+    code, text, error = commands.call(command.main, *words_of(command, workdir, out))
+    written = [path.read_text() for path in sorted(out.iterdir())]
+    return code, *(one.replace(str(workdir.parent), "").replace(str(out), "") for one in (text, error, *written))
+
+
+def cases():
+    for command in (sample, verdict, report):
+        for i, name in enumerate(FILES):
+            for j, damage in enumerate(DAMAGES):
+                quick = command is not report and (i + j) % len(DAMAGES) == 0
+                id = f"{command.__name__.rpartition('.')[2]}-{name}-{damage}"
+                yield pytest.param(command, name, damage, id=id, marks=() if quick else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("command", "name", "damage"), [*cases()])
+def test_a_damaged_file(workdirs, tmp_path, command, name, damage):
+    workdir = tmp_path / "w" / "finished"
+    shutil.copytree(workdirs / "finished", workdir, symlinks=True)
+    whole = said(command, workdir, tmp_path / "whole")
+    assert whole[0] == 0 and not whole[2]
+    DAMAGES[damage](place(workdir, name))
+    code, text, error, *written = said(command, workdir, tmp_path / "damaged")
+    if code == 0 and not error:
+        assert (text, *written) == (whole[1], *whole[3:])
+    elif code == 0:
+        assert command is sample and "step 8 is read instead" in error, error
+    else:
+        assert code == 2 and error.startswith("actlab: ") and error.count("\n") == 1, error
+        assert not text and not written
