@@ -56,21 +56,31 @@ class Study:
         return dataclasses.replace(self, questions=tuple(questions))
 
 
-def find(folder: pathlib.Path) -> Study | None:
-    """The study of a folder or, for one of its arms, of the folder above; None where there is none.
+def load(path: pathlib.Path, folder: pathlib.Path | None = None) -> Study:
+    """The study of a study.py, which is run; `folder` is that of its table and verdicts, by default the file's.
 
     Raises:
-        UserError: for a study.py that fails, or whose CLAIMS are not contrasts.
+        UserError: for a file that cannot be read or fails, or whose CLAIMS are not contrasts.
     """
-    path = next((place / FILE for place in (folder, folder.absolute().parent) if (place / FILE).is_file()), None)
-    if path is None:
-        return None
-    module = user_code.run(str(path), str(path))
+    module = user_code.run(str(path), f"--study={path}")
     claims = getattr(module, "CLAIMS", {})
     wrong = [id for id, entry in claims.items() if not all(isinstance(one, Contrast) for one in contrasts_of(entry))]
     if wrong:
         raise UserError(f"{path}: CLAIMS[{wrong[0]!r}] is not a contrast: write it with actlab.analysis.protocol.")
-    return Study(folder, claims, tuple(getattr(module, "QUESTIONS", ())), getattr(module, "ORDERS", {}))
+    return Study(folder or path.parent, claims, tuple(getattr(module, "QUESTIONS", ())), getattr(module, "ORDERS", {}))
+
+
+def require_named(folder: pathlib.Path) -> None:
+    """Refuses to write into a study's folder, or one of its arms', without its study.py, which decides its claims.
+
+    It is never run unless it is named: a folder may be somebody else's.
+    """
+    for place in (folder, folder.absolute().parent):
+        if (place / FILE).is_file():
+            raise UserError(
+                f"{folder} belongs to the study {place / FILE}, which decides its claims: name that file, "
+                f"--study={place / FILE}, or write elsewhere, --verdicts=FILE."
+            )
 
 
 @contextlib.contextmanager

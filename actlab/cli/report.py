@@ -7,11 +7,13 @@ A folder is the workdir of a run or a sweep, in training or not, or the folder o
 --figures, the figures of the page are also written as SVG, PNG and PDF, for papers.
 """
 
+import pathlib
 from collections.abc import Sequence
 
 from absl import flags
 
 from actlab.cli import command
+from actlab.cli.verdict import STUDY
 from actlab.errors import UserError
 
 
@@ -29,6 +31,7 @@ def main(argv: Sequence[str]) -> None:
         flag_values=given,
     )
     flags.DEFINE_string("baseline", "", "Activation to compare with; the table's first by default.", flag_values=given)
+    command.define_path("study", None, STUDY, given)
     flags.DEFINE_integer("samples", 4, "Activations whose best run writes a sample.", lower_bound=0, flag_values=given)
     words = command.parse(__doc__, argv, given, n_words=None)
     if not words:
@@ -37,12 +40,16 @@ def main(argv: Sequence[str]) -> None:
     paths, out = command.paths(words), command.output_file("out", given.out)
     folder = None if given.figures is None else command.output_folder("figures", given.figures)
 
+    from actlab.analysis import study as studies
     from actlab.report import report
     from actlab.report.study import read
 
     command.register_activations(given.activations)
     study = read(paths)
-    built = report.build(study, given.question, given.samples, given.baseline)
+    asked = given.question
+    if given.study and not given.question and not given.baseline:
+        asked = studies.load(pathlib.Path(given.study)).of(study.activations).questions
+    built = report.build(study, asked, given.samples, given.baseline)
     command.write(out, built.html())
     print(out)
     for path in report.draw(built, command.made(folder)) if folder else ():

@@ -2,12 +2,13 @@
 
   python -m actlab verdict runs/seed_study-1a2b3c4d --question='gelu<relu'
 
-If the verdicts go into a study's folder, or into a folder in it, the table of the runs is copied there, and it decides
-the claims that study.py names. A table of other runs is never replaced. The second command below repeats the verdicts
-from the committed table.
+With --study the questions are those of a study.py, which is run, and so are the claims that they decide. Verdicts and a
+copy of the table go into the study's folder, or into one in it that --verdicts names. A table of other runs is never
+replaced. The last command repeats the verdicts from the committed table.
 
-  python -m actlab verdict runs/NAME --verdicts=experiments/NAME/mine/verdicts.json
-  python -m actlab verdict experiments/NAME
+  python -m actlab verdict runs/NAME --study=experiments/NAME/study.py
+  python -m actlab verdict runs/MINE --study=experiments/NAME/study.py --verdicts=experiments/NAME/mine/verdicts.json
+  python -m actlab verdict --study=experiments/NAME/study.py
 
 With --latex=FILE the verdicts at own best learning rates are also written as a table for a paper, which needs booktabs.
 """
@@ -20,6 +21,8 @@ from absl import flags
 
 from actlab.cli import command
 from actlab.errors import UserError
+
+STUDY = "A study.py, which is run: its questions are asked."
 
 
 @command.entry
@@ -40,15 +43,17 @@ def main(argv: Sequence[str]) -> None:
         "per masked token or document.",
         flag_values=given,
     )
+    command.define_path("study", None, STUDY, given)
     command.define_path(
-        "verdicts", None, "File for the verdicts; verdicts.json beside the results of a single table.", given
+        "verdicts", None, "File for the verdicts; verdicts.json beside the study or a single table.", given
     )
     command.define_path("latex", None, "File for a LaTeX table of the verdicts.", given)
     words = command.parse(__doc__, argv, given, n_words=None)
-    if not words:
+    home = pathlib.Path(given.study).parent if given.study else None
+    if not words and not home:
         raise UserError("no table is given: name a workdir or a results.csv, python -m actlab verdict runs/NAME.")
-    paths = command.paths(words)
-    if len(paths) > 1 and not given.verdicts:
+    paths = command.paths(words) if words or home is None else [home]
+    if len(paths) > 1 and not given.verdicts and not given.study:
         raise UserError(f"--verdicts is missing: {len(paths)} tables have no common folder for their verdicts.")
 
     if given.verdicts:
@@ -63,8 +68,13 @@ def main(argv: Sequence[str]) -> None:
 
     console = command.console()
     folder = paths[0] if paths[0].is_dir() else paths[0].parent
-    out = pathlib.Path(given.verdicts) if given.verdicts else folder / verdicts.FILE
-    study = studies.find(out.parent)
+    place = home if home and home.resolve() not in (folder.resolve(), *folder.resolve().parents) else folder
+    out = pathlib.Path(given.verdicts) if given.verdicts else place / verdicts.FILE
+    if given.study:
+        study: studies.Study | None = studies.load(pathlib.Path(given.study), out.parent)
+    else:
+        study = None
+        studies.require_named(out.parent)
     with contextlib.ExitStack() as stack:
         if study:
             paths = [stack.enter_context(studies.table_of(study, paths))]

@@ -5,7 +5,6 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from actlab.analysis import comparison, protocol
-from actlab.analysis import study as studies
 from actlab.analysis.comparison import Comparison
 from actlab.analysis.effects import ALPHA, nats, paired_resolution
 from actlab.analysis.verdicts import words
@@ -30,15 +29,12 @@ class Compared:
 def compare(study: Study, questions: Sequence[str], baseline: str = "") -> Compared:
     """Compares the activations at every condition at which two of them have ended.
 
-    Without questions or a baseline, the questions are those of the folder's study.py, as `actlab verdict` has them.
-
     Raises:
         UserError: a question or the baseline names an activation that the study lacks.
     """
     if baseline and baseline not in study.activations:
         raise UserError(f"--baseline={baseline} has no runs here: {suggestion(baseline, study.activations)}")
-    texts = questions or (() if baseline else _own_questions(study))
-    asked = [protocol.parse_question(text, study.activations) for text in texts]
+    asked = [protocol.parse_question(text, study.activations) for text in questions]
     comparison.require_one_way(asked, baseline)
     ended: dict[str, set[str]] = collections.defaultdict(set)
     for run in study.runs:
@@ -51,11 +47,6 @@ def compare(study: Study, questions: Sequence[str], baseline: str = "") -> Compa
         return Compared(tuple(comparison.compare(ready, asked, baseline=baseline)))
     except UserError as error:
         return Compared((), str(error))
-
-
-def _own_questions(study: Study) -> tuple[str, ...]:
-    found = [one for source in study.sources if (one := studies.find(source.path))]
-    return found[0].of(study.activations).questions if len(found) == 1 and len(study.sources) == 1 else ()
 
 
 _NAMED = 6  # activations that a question names

@@ -37,7 +37,7 @@ def check(workdir: Workdir) -> Checked:
     if not is_verifiable(manifest):
         rows = {row["run"]: row for row in workdir.results() if row.get("status") in STATUSES and "run" in row}
         return Checked(rows, {}, [])
-    parts, ended = manifest["parts"], manifest.get("ended", {})
+    parts, ended = manifest.get("parts", {}), manifest.get("ended", {})
     known = {run for runs in parts.values() for run in runs}
     digests, strange = workdir.digests({part: (parts[part], one["step"]) for part, one in ended.items()}, known)
     problems = [f"{name} has lines that are no rows of its runs" for name in strange]

@@ -16,7 +16,6 @@ from actlab.cli import verdict
 from actlab.config import Config
 from actlab.errors import UserError
 from actlab.workdir import documents
-from actlab.workdir.records import Workdir
 from actlab.workdir.traces import dead_row
 
 STUDY = """
@@ -55,7 +54,7 @@ def folders(tables, tmp_path):
         traces += [dead_row(row["run"], step, DEAD[index]) for index, step in enumerate((0, 50, 100))]
     for name, lines in (("metrics", metrics), ("traces", traces)):
         (workdir / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (workdir / "manifest.json").write_text(json.dumps({"data": {"fingerprint": "0123456789abcdef"}}))
+    (workdir / "manifest.json").write_text(json.dumps({"data": {"fingerprint": "0123456789abcdef"}, "sessions": []}))
     return workdir, study
 
 
@@ -73,7 +72,7 @@ def claim_in(folder):
 
 def test_the_collected_table_holds_what_the_other_files_say(folders, tables):
     workdir, study = folders
-    path = tables.write(study / "collected.csv", studies.collect(workdir, studies.find(study)))
+    path = tables.write(study / "collected.csv", studies.collect(workdir, studies.load(study / "study.py")))
     row = list(csv.DictReader(path.read_text().splitlines()))[1]
     assert row["data_fingerprint"] == "0123456789ab"
     assert row["curve"].startswith("0:7 50:2 100:1.0") and len(row["curve"].split()) == 3
@@ -84,7 +83,7 @@ def test_the_collected_table_holds_what_the_other_files_say(folders, tables):
 
 def test_claims_are_decided_written_and_settled_in_the_ledger(folders):
     workdir, study = folders
-    out = run(workdir, verdicts=study / "verdicts.json")
+    out = run(workdir, study=study / "study.py", verdicts=study / "verdicts.json")
     assert "claim       B07 supported at this scale: loss: (gelu, learning rate 0.001) -(relu" in out
     assert "order       tau +1.00" in out
     entry = claim_in(study)
@@ -110,7 +109,7 @@ def test_runs_that_are_to_come_are_rows_and_leave_claims_open(folders):
     workdir, study = folders
     # B07 is at 1e-3, and one seed of GELU is missing there.
     sweep_of(workdir, (1e-3, 3e-3), seeds=(0, 1, 2, 3, 4, 5))
-    out = run(workdir, verdicts=study / "verdicts.json")
+    out = run(workdir, study=study / "study.py", verdicts=study / "verdicts.json")
     rows = rows_of(study)
     waiting = [row for row in rows if row["status"] == "waiting"]
     assert [row["run"] for row in waiting] == [f"{n}-lr{r}-seed5" for n in ("gelu", "relu") for r in (0.001, 0.003)]
@@ -118,11 +117,11 @@ def test_runs_that_are_to_come_are_rows_and_leave_claims_open(folders):
     entry = claim_in(study)
     assert entry["verdict"] == "undecided" and entry["evidence"]["reason"] == "2 of its runs are not trained yet"
     assert "4 of 24 runs are not trained to their end" in out
-    again = run(study)
+    again = run(study=study / "study.py")
     assert claim_in(study) == entry and "claim       B07" in again
     # At a rate that is whole a claim is decided while other rates are to come.
     sweep_of(workdir, (1e-3, 3e-3, 1e-2))
-    run(workdir, verdicts=study / "verdicts.json")
+    run(workdir, study=study / "study.py", verdicts=study / "verdicts.json")
     assert claim_in(study)["verdict"] == "supported"
 
 
@@ -138,23 +137,23 @@ def test_runs_that_are_to_come_are_rows_and_leave_claims_open(folders):
 )
 def test_a_table_is_replaced_only_by_one_that_has_its_runs_and_could_be_decided_on(folders, tables, change, words):
     workdir, study = folders
-    run(workdir, verdicts=study / "verdicts.json")
+    run(workdir, study=study / "study.py", verdicts=study / "verdicts.json")
     kept = {path.name: path.read_bytes() for path in study.iterdir()}
     *rows, last = rows_of(workdir)
     tables.write(workdir / "results.csv", [*rows, {**last, **change}])
     with pytest.raises(UserError, match=words):
-        run(workdir, verdicts=study / "verdicts.json")
+        run(workdir, study=study / "study.py", verdicts=study / "verdicts.json")
     assert {path.name: path.read_bytes() for path in study.iterdir()} == kept
 
 
 def test_the_documents_of_the_test_set_go_along_and_never_stay_beside_another_table(folders):
     workdir, study = folders
     row = documents.row("gelu-lr0.001-seed0", 100, np.ones(3), np.ones(3, np.int32))
-    documents.write(Workdir(workdir), [row], [row["run"]])
-    run(workdir, verdicts=study / "verdicts.json")
+    (workdir / documents.FILE).write_bytes(documents.made([row], [row["run"]])[documents.FILE])
+    run(workdir, study=study / "study.py", verdicts=study / "verdicts.json")
     assert (study / documents.FILE).read_bytes() == (workdir / documents.FILE).read_bytes()
     (workdir / documents.FILE).unlink()
-    run(workdir, verdicts=study / "verdicts.json")
+    run(workdir, study=study / "study.py", verdicts=study / "verdicts.json")
     assert not (study / documents.FILE).exists()
 
 
@@ -164,47 +163,46 @@ def test_a_diverged_run_is_one_that_a_table_has_wherever_it_diverged(folders, ta
     blown = {**last, "status": "diverged", "final_loss": "nan", "steps": "40", "tokens": "2560"}
     for ending in (blown, {**blown, "steps": "41", "tokens": "2624"}):
         tables.write(workdir / "results.csv", [*rows, ending])
-        run(workdir, verdicts=study / "verdicts.json")
+        run(workdir, study=study / "study.py", verdicts=study / "verdicts.json")
     tables.write(workdir / "results.csv", rows)
     with pytest.raises(UserError, match=f"lacks 1, the first {last['run']} "):
-        run(workdir, verdicts=study / "verdicts.json")
+        run(workdir, study=study / "study.py", verdicts=study / "verdicts.json")
 
 
 def test_runs_on_other_data_do_not_replace_a_study_and_have_a_folder_of_their_own(folders):
     workdir, study = folders
-    run(workdir, verdicts=study / "verdicts.json")
-    (workdir / "manifest.json").write_text(json.dumps({"data": {"fingerprint": "another"}}))
+    run(workdir, study=study / "study.py", verdicts=study / "verdicts.json")
+    (workdir / "manifest.json").write_text(json.dumps({"data": {"fingerprint": "another"}, "sessions": []}))
     with pytest.raises(UserError, match=r"lacks 20, .* \(data 0123456789ab, 1000 parameters, 6400 tokens\)"):
-        run(workdir, verdicts=study / "verdicts.json")
-    run(workdir, verdicts=study / "mine/verdicts.json")
+        run(workdir, study=study / "study.py", verdicts=study / "verdicts.json")
+    run(workdir, study=study / "study.py", verdicts=study / "mine/verdicts.json")
     assert claim_in(study / "mine")["verdict"] == "supported"
-    assert studies.find(study.parent) is None
 
 
 def test_a_study_has_one_table_and_a_name_for_it(folders):
     workdir, study = folders
     (study / "part.csv").write_text((workdir / "results.csv").read_text())
     with pytest.raises(UserError, match=r"part.csv is not the table of the study"):
-        run(study / "part.csv", verdicts=study / "verdicts.json")
+        run(study / "part.csv", study=study / "study.py", verdicts=study / "verdicts.json")
     with pytest.raises(UserError, match="name one workdir"):
-        run(workdir, workdir, verdicts=study / "verdicts.json")
+        run(workdir, workdir, study=study / "study.py", verdicts=study / "verdicts.json")
 
 
 def test_the_table_alone_gives_the_same_verdicts(folders):
     workdir, study = folders
-    run(workdir, verdicts=study / "verdicts.json")
+    run(workdir, study=study / "study.py", verdicts=study / "verdicts.json")
     first = (study / "verdicts.json").read_bytes()
     views = json.loads(first)["comparisons"][0]["views"]
     assert views["flops"]["budget"] and not views["flops"]["reason"]
     (study / "verdicts.json").unlink()
-    run(study)
+    run(study=study / "study.py")
     assert (study / "verdicts.json").read_bytes() == first
 
 
 def test_of_a_study_that_is_being_trained_what_can_be_asked_is_asked(folders):
     workdir, study = folders
     (study / "study.py").write_text(STUDY.replace('"gelu<relu",', '"gelu<relu", "silu<gelu"'))
-    out = run(workdir, verdicts=study / "verdicts.json")
+    out = run(workdir, study=study / "study.py", verdicts=study / "verdicts.json")
     assert "gelu < relu" in out and "silu" not in out.replace("silu_", "")
 
 
@@ -216,13 +214,13 @@ def test_a_study_that_says_nonsense_is_refused(folders, content, words):
     _, study = folders
     (study / "study.py").write_text(content)
     with pytest.raises(UserError, match=words):
-        studies.find(study)
+        studies.load(study / "study.py")
 
 
 def test_an_order_that_says_nothing_of_what_is_trained_is_left_out(folders):
     workdir, study = folders
     (study / "study.py").write_text(STUDY.replace('"gelu": 1.9', '"gelu": 2.0'))
-    assert "order " not in run(workdir, verdicts=study / "verdicts.json")
+    assert "order " not in run(workdir, study=study / "study.py", verdicts=study / "verdicts.json")
 
 
 def test_a_workdir_in_a_studys_folder_is_no_table(folders):
@@ -231,7 +229,7 @@ def test_a_workdir_in_a_studys_folder_is_no_table(folders):
     (mine / "config.json").write_text(config_lib.to_json(Config()))
     before = (mine / "results.csv").read_bytes()
     with pytest.raises(UserError, match=f"mine is a workdir, .*--verdicts={study}/judged/verdicts.json"):
-        run(mine)
-    run(mine, verdicts=study / "judged/verdicts.json")
+        run(mine, study=study / "study.py")
+    run(mine, study=study / "study.py", verdicts=study / "judged/verdicts.json")
     assert (mine / "results.csv").read_bytes() == before
     assert "data_fingerprint" in (study / "judged/results.csv").read_text()

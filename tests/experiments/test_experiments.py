@@ -207,9 +207,9 @@ def test_committed_verdicts_follow_from_the_committed_table(place, tmp_path):
         return
     copy = tmp_path / place
     copy.mkdir(parents=True)
-    shutil.copy(ROOT / pathlib.Path(place).parts[0] / "study.py", tmp_path / pathlib.Path(place).parts[0])
+    study = shutil.copy(ROOT / pathlib.Path(place).parts[0] / "study.py", tmp_path / pathlib.Path(place).parts[0])
     for name in ("results.csv", "test_documents.npz"):
         if (folder / name).is_file():
             shutil.copy(folder / name, copy)
-    assert verdict.main([str(copy)]) == 0
+    assert verdict.main([str(copy), f"--study={study}"]) == 0
     assert (copy / "verdicts.json").read_bytes() == (folder / "verdicts.json").read_bytes()

@@ -8,12 +8,14 @@ import re
 import shlex
 import shutil
 
+import commands
 import pytest
 
 from actlab import activations
 from actlab import config as config_lib
 from actlab.analysis import comparison
 from actlab.analysis import results as results_lib
+from actlab.cli import report as report_command
 from actlab.config import sweep
 from actlab.errors import UserError
 from actlab.report import report, runs, verdicts
@@ -84,11 +86,16 @@ def test_the_questions_of_a_study_are_those_of_its_file_unless_others_are_asked(
     assert asked() == ("relu", ["gelu < relu", "tanh < relu"], 2), "the first of the table"
     assert asked(baseline="tanh") == ("tanh", ["gelu < tanh", "relu < tanh"], 2)
     (folder / "study.py").write_text('QUESTIONS = ("relu<gelu",)\n')
-    assert asked() == ("gelu", ["relu < gelu"], 1)
+    assert asked() == ("relu", ["gelu < relu", "tanh < relu"], 2), "what is not named is not run"
+    pages = []
+    for flag in ("--samples=0", f"--study={folder / 'study.py'}", "--question=relu<gelu"):
+        commands.run(report_command.main, folder, "--samples=0", flag, f"--out={tmp_path / 'page.html'}")
+        pages.append((tmp_path / "page.html").read_text())
+    assert pages[0] != pages[1] == pages[2]
     assert asked(questions=["tanh<relu"]) == ("relu", ["tanh < relu"], 1)
     with pytest.raises(UserError, match="--baseline=silu has no runs here"):
         asked(baseline="silu")
-    (one,) = verdicts.compare(read([folder]), ()).comparisons
+    (one,) = verdicts.compare(read([folder]), ["relu<gelu"]).comparisons
     assert [pair.activations for pair in one.other_pairs()] == [("gelu", "tanh"), ("relu", "tanh")]
     assert {judged.family for judged in one.other_pairs().values()} == {2}
 
