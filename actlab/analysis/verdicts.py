@@ -353,7 +353,7 @@ def _existing_claims(path: pathlib.Path) -> Any:
         return {}
     content = read_json(path, "remove it, or choose another file")
     if not isinstance(content.get("claims", {}), dict):
-        raise UserError(f'{path} exists and is not an object with "claims": remove it or choose another file.')
+        raise UserError(f'{path} exists and is not an object with "claims": remove it, or choose another file.')
     return content.get("claims", {})
 
 

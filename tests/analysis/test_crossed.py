@@ -89,7 +89,7 @@ def table(tables, tmp_path, lacking=(), other_targets=(), without_test=()):
                 targets = TARGETS + (run in other_targets)
                 traces += [] if run in lacking else [documents.row(run, 100, nats, targets)]
     tables.write(tmp_path / "results.csv", rows)
-    documents.write(Workdir(tmp_path), traces, [str(row["run"]) for row in rows])
+    Workdir(tmp_path).write_made(documents.made(traces, [str(row["run"]) for row in rows]))
     (compared,) = comparison.compare(results_lib.read([tmp_path]))
     return compared, known
 

@@ -314,7 +314,7 @@ def test_claims_stay_and_are_still_read_by_the_ledger(compared, tmp_path):
 def test_a_file_of_another_kind_is_not_overwritten(compared, tmp_path, text):
     path = tmp_path / "verdicts.json"
     path.write_text(text)
-    with pytest.raises(UserError, match="remove it or choose"):
+    with pytest.raises(UserError, match="remove it, or choose"):
         write(path, compared)
     assert path.read_text() == text
     with pytest.raises(UserError, match="cannot be written"):

@@ -182,7 +182,7 @@ def test_every_test_that_was_made_of_a_committed_claim_is_part_of_a_printed_arm(
     ("content", "words"),
     [
         ("{", "is not JSON"),
-        ([], 'no object "claims"'),
+        ([], "not a JSON object"),
         ({"claims": []}, 'no object "claims"'),
         ({"claims": {"B77": entry("true")}}, "claims.B77"),
         ({"claims": {"A05": entry("false")}}, "without an experiment"),
@@ -203,5 +203,5 @@ def test_a_malformed_file_is_a_fault_of_the_user(tmp_path, content, words):
 
 def test_a_folder_in_the_file_s_place_is_a_fault_of_the_user(tmp_path):
     (tmp_path / "study" / "verdicts.json").mkdir(parents=True)
-    with pytest.raises(UserError, match="is not JSON"):
+    with pytest.raises(UserError, match="is not a regular file"):
         settle(tmp_path, "A01")

@@ -96,7 +96,7 @@ def test_the_vocabulary_of_word_pieces_goes_along(workdir, tmp_path, monkeypatch
         (["--to=x"], "--workdir is missing"),
         (["--from=x", "--workdir=y"], "--from cannot be combined"),
         (["--from=x", "--run=y"], "--from cannot be combined"),
-        (["--from=nowhere"], "nowhere has no readable config.json"),
+        (["--from=nowhere"], "nowhere has no config.json"),
     ],
 )
 def test_bad_words_are_refused(refused, words, told):

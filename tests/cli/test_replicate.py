@@ -1,13 +1,12 @@
 """The command that compares what was trained again: its rows, its exit codes, one sentence for bad input."""
 
-import json
-
 import commands
 import pytest
 
 from actlab import config as config_lib
 from actlab.cli import replicate
 from actlab.config import Config
+from actlab.workdir.records import Workdir
 
 
 @pytest.fixture
@@ -47,7 +46,7 @@ def test_runs_on_other_data_are_refused(study, tables, tmp_path, refused):
         study / "results.csv", [tables.row("gelu", 1e-3, seed, 1.0) | {"data_fingerprint": "ab" * 6} for seed in (1, 2)]
     )
     folder = one_run(tables, tmp_path / "again", 1.0, 0)
-    (folder / "manifest.json").write_text(json.dumps({"data": {"fingerprint": "cd" * 32}}))
+    Workdir(folder).write_manifest({"data": {"fingerprint": "cd" * 32}})
     told = refused(replicate.main, rows, folder)
     assert "data_fingerprint" in told and "cd" * 6 in told and "ab" * 6 in told
 

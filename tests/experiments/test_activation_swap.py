@@ -75,7 +75,7 @@ def trained(tmp_path):
         workdir.mkdir(parents=True)
         (workdir / "config.json").write_text(config_lib.to_json(config))
         known = {"fingerprint": "0123456789abcdef", "documents": {"train": 6400}, "tokens": {"train": 819_200}}
-        (workdir / "manifest.json").write_text(json.dumps({"data": known}))
+        Workdir(workdir).write_manifest({"data": known})
         with (workdir / "metrics.jsonl").open("w") as file:
             for run in sweep.expand(config):
                 for step in (0, 300):

@@ -25,7 +25,7 @@ def said(command, workdir, out):
     out.mkdir()
     code, text, error = commands.call(command.main, *words_of(command, workdir, out))
     written = [path.read_text() for path in sorted(out.iterdir())]
-    return code, *(one.replace(str(workdir.parent), "").replace(str(out), "") for one in (text, error, *written))
+    return code, *(one.replace(str(out), "").replace(str(workdir.parent), "") for one in (text, error, *written))
 
 
 def cases():

@@ -305,7 +305,8 @@ def refused(folder, *words):
         ("gpt2", {"n_head": True}, ["n_head=True"]),
         ("gpt2", {"n_head": 0}, ["n_head=0"]),
         ("gpt2", {"n_head": 4}, ["config.model.n_heads=4"]),
-        ("gpt2", {"n_layer": 10**6}, ["1000000 layers", "28 tensors"]),
+        ("gpt2", {"n_layer": 10**6}, ["n_layers=1000000 is too large"]),
+        ("gpt2", {"n_layer": 1000}, ["1000 layers", "28 tensors"]),
         ("gpt2", {"activation_function": "gelu_10"}, ["activation_function='gelu_10'"]),
         ("gpt2", {"activation_function": 3}, ["activation_function=3"]),
         ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, ["scale_attn_by_inverse_layer_idx=True"]),
@@ -389,7 +390,7 @@ def test_a_field_that_was_changed_after_saving_is_told(tiny, tmp_path):
 
 def test_files_that_are_no_weights_are_refused(by_hand, tmp_path):
     gpt2 = by_hand.gpt2
-    refused(tmp_path / "nowhere", "no readable config.json")
+    refused(tmp_path / "nowhere", "no config.json")
     folder = by_hand.write(tmp_path / "m", gpt2.fields, gpt2.tensors)
     weights = (folder / "model.safetensors").read_bytes()
     for cut in (0, 4, 100, len(weights) - 1):
@@ -417,9 +418,9 @@ def test_an_index_is_not_trusted(by_hand, tmp_path):
         refused(folder, "c.safetensors" if place == "c.safetensors" else f"{names[0]} is in {place!r}")
     index.write_text(json.dumps({"weight_map": {**sound, names[0]: "b.safetensors"}}))
     refused(folder, f"b.safetensors lacks {names[0]}")
-    for text in ("{", "{}", '{"weight_map": [1]}'):
+    for text, words in (("{", "not JSON"), ("{}", "weight_map"), ('{"weight_map": [1]}', "weight_map")):
         index.write_text(text)
-        refused(folder, "not an index with a weight_map")
+        refused(folder, "index.json", words)
     twice = {**files, "b.safetensors": names[8:]}
     refused(by_hand.write(tmp_path / "n", gpt2.fields, gpt2.tensors, files=twice), f"{names[8]} is in a.safetensors")
 

@@ -177,7 +177,7 @@ def test_the_command_writes_the_file_whole(tmp_path, monkeypatch):
     [
         (["--html=nowhere/page.html"], "--html=nowhere/page.html"),
         (["--html=."], "--html=."),
-        (["--html="], "--html=."),
+        (["--html="], "--html is empty"),
         (["--html=x.html", "--scale=2"], "--scale=2.0"),
         (["--html=x.html", "--plot=x"], "--plot=x"),
     ],

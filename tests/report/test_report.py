@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import html
+import json
 import pathlib
 import re
 import shlex
@@ -21,6 +22,7 @@ from actlab.errors import UserError
 from actlab.report import report, runs, verdicts
 from actlab.report.page import Records, Side, Table
 from actlab.report.study import read
+from actlab.workdir.records import Workdir
 
 SECTIONS_IN_ORDER = "ranking limits rates training layers distributions curvature cost runs about".split()
 FIGURES = "ranking cost rates sensitivity training layers survival gradients activations curvature".split()
@@ -209,6 +211,8 @@ def test_a_run_that_writes_no_text_says_why_and_with_its_activation_registered_i
     for path in (path for path in (tmp_path / "w").glob("*.*") if path.suffix != ".npz"):
         text = path.read_text().replace("gelu", "bent_in_report")
         path.write_text(text.replace('"head_activation": "bent_in_report"', '"head_activation": "gelu"'))
+    changed = json.loads((tmp_path / "w" / "manifest.json").read_text())
+    Workdir(tmp_path / "w").write_manifest({name: changed[name] for name in ("data", "parts", "activations")})
     (told,) = [block.words for block in runs.samples(read([tmp_path / "w"]), 4)[0].blocks]
     assert "bent_in_report" in told and "--activations=FILE" in told
     gelu = activations.get("gelu")

@@ -84,7 +84,7 @@ def test_a_line_cut_short_is_left_out_and_told(workdirs, six, tmp_path):
     ],
 )
 def test_a_broken_file_is_named(workdirs, six, tmp_path, name, content, words):
-    folder = workdirs.copied(six, tmp_path / "w", "config.json", "results.csv", "metrics.jsonl", "manifest.json")
+    folder = workdirs.copied(six, tmp_path / "w", "config.json", "results.csv", "metrics.jsonl")
     (folder / name).write_text(content)
     with pytest.raises(UserError, match=words):
         read([folder])

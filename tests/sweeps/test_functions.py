@@ -1,6 +1,5 @@
 """A workdir never goes on with another function than the one it was begun with."""
 
-import json
 from functools import partial
 
 import jax
@@ -63,7 +62,7 @@ def test_what_is_noted_is_what_the_model_computes(config, bent, tmp_path):
 )
 def test_another_function_of_the_same_name_is_refused(config, bent, tmp_path, slope, changes, words):
     bent(0.5)
-    (tmp_path / "manifest.json").write_text(json.dumps({"activations": trained.function_values([config])}))
+    Workdir(tmp_path).write_manifest({"activations": trained.function_values([config])})
     trained.require_same_functions(Workdir(tmp_path), trained.function_values([config]))
     bent(slope, **changes)
     if words is None:
@@ -96,9 +95,9 @@ def test_small_edits_are_found(one, other, what):
 
 def test_a_workdir_that_notes_no_function_is_taken_as_it_is(config, bent, tmp_path):
     bent(0.5)
-    (tmp_path / "manifest.json").write_text("{}")
+    Workdir(tmp_path).write_manifest({})
     trained.require_same_functions(Workdir(tmp_path), trained.function_values([config]))
-    (tmp_path / "manifest.json").write_text(json.dumps({"activations": {"another": {"fn": []}}}))
+    Workdir(tmp_path).write_manifest({"activations": {"another": {"fn": []}}})
     trained.require_same_functions(Workdir(tmp_path), trained.function_values([config]))
 
 

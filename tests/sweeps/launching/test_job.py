@@ -60,7 +60,7 @@ def test_a_row_cut_short_is_not_read_as_a_step(tmp_path):
 def test_programs_of_a_job_that_train_one_after_the_other_are_one_way(tmp_path, tables):
     job = Job(0, "x", ("a", "b", "c", "d"), replace(Config(), **{"train.n_steps": 3600}), tmp_path, "")
     job.workdir.path.mkdir()
-    (job.workdir.path / "manifest.json").write_text(json.dumps({"parts": {"0": ["a", "b"], "1": ["c", "d"]}}))
+    job.workdir.write_manifest({"parts": {"0": ["a", "b"], "1": ["c", "d"]}})
     seen = []
     for run, step in (("b", 1200), ("b", 3600), ("d", 0), ("d", 3600)):
         with (job.workdir.path / "metrics.jsonl").open("a") as file:

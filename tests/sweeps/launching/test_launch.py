@@ -157,7 +157,7 @@ def test_a_job_that_outlived_its_launch_is_waited_for_and_begun_again_if_it_did_
     ("prepare", "words"),
     [
         (lambda workdir, config: Workdir(workdir).open(replace(config, seed=5)), "seed is 5 there and 1337 here"),
-        (lambda workdir, config: (workdir / "manifest.json").write_text('{"data": {}}'), "begun by actlab.main"),
+        (lambda workdir, config: Workdir(workdir).write_manifest({"data": {}}), "begun by actlab.main"),
     ],
 )
 def test_a_workdir_of_something_else_is_refused(long_sweep, tmp_path, prepare, words):
@@ -228,7 +228,7 @@ def test_a_launched_sweep_grows_by_seeds_rates_and_activations(small_sweep, tmp_
 def test_jobs_of_other_data_are_refused(long_sweep, tmp_path):
     folder = tmp_path / "jobs" / "1"
     folder.mkdir(parents=True)
-    (folder / "manifest.json").write_text('{"data": {"fingerprint": "0123456789abcdef"}}')
+    Workdir(folder).write_manifest({"data": {"fingerprint": "0123456789abcdef"}})
     with pytest.raises(UserError, match="fingerprint 0123456789ab"):
         launch(long_sweep, tmp_path, launching.Local())
 
@@ -238,7 +238,7 @@ def test_jobs_of_another_activation_are_refused(long_sweep, tmp_path):
     folder.mkdir(parents=True)
     tokens = program_spec.open_data([long_sweep])
     known = {"data": {"fingerprint": tokens.fingerprint}, "activations": {"relu": {"fn": [7.0] * 27}}}
-    (folder / "manifest.json").write_text(json.dumps(known))
+    Workdir(folder).write_manifest(known)
     with pytest.raises(UserError, match="jobs/1 was begun with another 'relu', whose fn at -20 was 7.0 and now is 0.0"):
         launch(long_sweep, tmp_path, launching.Local())
 
