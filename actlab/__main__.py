@@ -9,6 +9,7 @@ import importlib
 import pathlib
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from actlab.errors import sentence, suggestion
 
@@ -71,5 +72,14 @@ def version() -> str:
         return "actlab, not installed: run from a checkout"
 
 
+def program() -> NoReturn:
+    """The program `actlab`."""
+    code = main()
+    command = sys.modules.get("actlab.cli.command")  # importing it takes longer than to list the commands
+    if command:
+        command.end(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

@@ -21,6 +21,10 @@ class UserError(ValueError):
     """
 
 
+class UnsharedError(UserError):
+    """One that other processes, which train together with this one, may not have: it ends without waiting for them."""
+
+
 def printable(text: str) -> str:
     """A text with control characters as escapes, `\\x1b`, but for line ends and tabs: a terminal would obey them."""
     return CONTROL.sub(lambda found: found[0] if found[0] in "\n\t" else repr(found[0])[1:-1], text)

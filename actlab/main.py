@@ -11,12 +11,10 @@
 
 Without --workdir the folder is runs/CONFIG-FINGERPRINT. The same command again resumes where the last one stopped, or
 says that the work is done. Exit codes: 0 finished, 2 the input must change (one sentence says how), 130 and 143
-stopped by SIGINT and SIGTERM after saving. Several processes that train together save at SIGTERM only: a SIGINT ends
-them at once, and the same command resumes from the last checkpoint.
+stopped by SIGINT and SIGTERM after saving; a second one ends the process at once.
 """
 
 import pathlib
-import sys
 from collections.abc import Sequence
 
 from absl import flags
@@ -58,4 +56,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command.end(main())

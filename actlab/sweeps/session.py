@@ -28,7 +28,7 @@ from actlab.config.sweep import Run
 from actlab.console import lines
 from actlab.data import tokenizers
 from actlab.data.cache import TokenCache
-from actlab.errors import UserError
+from actlab.errors import UnsharedError, UserError
 from actlab.files import reason_of
 from actlab.sweeps import announce, origin, plan, profiling, trained
 from actlab.training import devices, program_spec, programs
@@ -117,10 +117,14 @@ def _run(
             # All processes read from it which parts there are, and one writes it.
             devices.wait_for_processes("the manifest is written")
             return Session(prepared, records, console).run(stop)
+    except UserError as error:
+        if jax.process_count() > 1:
+            raise UnsharedError(str(error)) from error
+        raise
     except jax.errors.JaxRuntimeError as error:
         if not devices.is_lost_process(error):
             raise
-        raise UserError(
+        raise UnsharedError(
             f"--workdir={records.path}: another process of this training has ended: start all of them again with the "
             "same command, which resumes from the last checkpoint."
         ) from error

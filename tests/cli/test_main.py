@@ -18,7 +18,7 @@ from actlab.cli import data, sample
 from actlab.main import main
 from actlab.sweeps import session
 from actlab.sweeps.trained import load
-from actlab.workdir.records import TIME_FIELDS
+from actlab.workdir.records import TIME_FIELDS, Workdir
 
 ROOT = pathlib.Path(__file__).parents[2]
 GELU = f"--config={ROOT}/configs/tinystories_gelu.py:small"
@@ -178,7 +178,7 @@ from actlab.main import main
 from actlab.training import checkpoint
 from actlab.workdir import records
 owner, name, call = {"seal": (checkpoint, "_digests", 3), "row": (records.Workdir, "append_metrics", 90),
-                     "results": (records.Workdir, "write_results", 1)}[sys.argv.pop(1)]
+                     "results": (records.Workdir, "write_made", 1)}[sys.argv.pop(1)]
 whole, calls = getattr(owner, name), iter(range(1, 10**9))
 def dying(*arguments):
     if next(calls) == call:
@@ -226,7 +226,7 @@ def test_a_workdir_begun_on_other_data_is_refused(finished, refused, tmp_path, m
     manifest["data"]["fingerprint"] = "0" * 64
     (tmp_path / "w").mkdir()
     (tmp_path / "w" / "config.json").write_text((workdir / "config.json").read_text())
-    (tmp_path / "w" / "manifest.json").write_text(json.dumps(manifest))
+    Workdir(tmp_path / "w").write_manifest(manifest)
     monkeypatch.chdir(folder)
     assert "fingerprint 000000000000" in refused(main, *QUICK, f"--workdir={tmp_path}/w")
 

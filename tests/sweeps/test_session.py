@@ -343,6 +343,6 @@ def test_a_disk_that_is_full_to_the_end_is_one_sentence_and_lets_others_in(small
         self._file.flush()
 
     monkeypatch.setattr(records.RowFile, "append", append)
-    with pytest.raises(UserError, match="cannot be written any more .No space left on device.: make room"):
+    with pytest.raises(UserError, match="cannot be written .No space left on device.: make room"):
         run(small_sweep, tmp_path / "w")
     assert not Workdir(tmp_path / "w").is_in_use()
