@@ -121,7 +121,7 @@ def _run(
         if jax.process_count() > 1:
             raise UnsharedError(str(error)) from error
         raise
-    except jax.errors.JaxRuntimeError as error:
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
         if not devices.is_lost_process(error):
             raise
         raise UnsharedError(

@@ -18,7 +18,7 @@ import orbax.checkpoint as ocp
 
 from actlab.errors import UserError
 from actlab.files import is_signed, read_json, signed, write_atomically
-from actlab.training.devices import wait_for_processes
+from actlab.training.devices import is_lost_process, wait_for_processes
 
 SEAL = "actlab_seal.json"  # inside a step's folder, so that orbax deletes it with the step
 _UNFINISHED = ".orbax-checkpoint-tmp"  # in the name of a folder that orbax has not completed
@@ -145,9 +145,9 @@ class Checkpoints:
         """Turns a failed write into a UserError; a full disk may raise nearly any exception inside orbax."""
         try:
             yield
-        except jax.errors.JaxRuntimeError:
-            raise  # of another process that has ended
         except Exception as error:
+            if is_lost_process(error):
+                raise
             reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
             raise UserError(
                 f"a checkpoint in {self._directory} cannot be written ({reason}): free space or make it writable, "
