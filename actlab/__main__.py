@@ -5,10 +5,12 @@ actlab sample --help
 """
 
 import ast
+import errno
 import importlib
+import os
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from actlab.errors import sentence, suggestion
@@ -72,12 +74,23 @@ def version() -> str:
         return "actlab, not installed: run from a checkout"
 
 
-def program() -> NoReturn:
-    """The program `actlab`."""
-    code = main()
-    command = sys.modules.get("actlab.cli.command")  # importing it takes longer than to list the commands
-    if command:
-        command.end(code)
+def program(run: Callable[[], int] | None = None) -> NoReturn:
+    """Runs a command and ends the process with its exit code, also if what it prints cannot be written."""
+    try:
+        code = (run or main)()
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno is None:
+            raise  # not of the system
+        code = 141  # as of a program that SIGPIPE ends
+        if error.errno != errno.EPIPE:
+            told = f"standard output cannot be written ({error.strerror}): make room, or name another place."
+            print(f"actlab: {told}", file=sys.stderr)
+            code = 2
+        # Python would try again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if code == 130:
+        os._exit(code)  # without waiting for threads, which a further Ctrl-C would interrupt with a traceback
     sys.exit(code)
 
 

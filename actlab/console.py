@@ -19,6 +19,10 @@ class Printable(Console):
         """As rich's; every text comes by here, also those in tables."""
         return super().render_str(printable(text), **options)
 
+    def on_broken_pipe(self) -> None:
+        """The exit code is that of the program; rich's would be 1, which some commands have for an answer."""
+        raise
+
 
 class Lines(Printable):
     """A rich Console that prints sentences: on a terminal no word is cut, not even a path longer than a line."""

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
+from actlab.__main__ import program
 from actlab.cli import command
 from actlab.config import overrides, sweep
 
@@ -56,4 +57,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    command.end(main())
+    program(main)

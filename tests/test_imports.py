@@ -54,7 +54,7 @@ MAY_IMPORT = {
     },
     "bench": {"activations", "config", "models", "training"},
     "api": {"activations", "adaptive", "config", "data", "models", "sweeps", "training", "workdir"},
-    "main": {"cli", "config", "sweeps", "training"},
+    "main": {"__main__", "cli", "config", "sweeps", "training"},
     "__init__": set(),
     "__main__": set(),
 }

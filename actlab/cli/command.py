@@ -12,7 +12,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from absl import flags, logging
 from rich.console import Console
@@ -25,7 +25,6 @@ from actlab.files import fault_of_path, reason_of, write_atomically
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
-EXIT_BROKEN_PIPE = 141  # as of a program that SIGPIPE ends
 PYTHON = ("python", "-m")  # how the command lines in manifests begin
 HELP = ("--help", "-help", "-h")
 _HELP_WIDTH = 120
@@ -72,12 +71,10 @@ def entry(main: Callable[[Sequence[str]], int | None]) -> Callable[..., int]:
             return missing(error)
         except KeyboardInterrupt:
             return _fail("interrupted; the same command continues.", EXIT_INTERRUPTED)
-        except BrokenPipeError:
-            return EXIT_BROKEN_PIPE
         except OSError as error:
-            if error.errno is None:
-                raise  # not of the system
-            place = "standard output, or a file," if error.filename is None else os.fsdecode(error.filename)
+            if error.filename is None:
+                raise  # of standard output: see actlab.__main__.program
+            place = os.fsdecode(error.filename)
             return _fail(f"{place} cannot be used ({reason_of(error)}): mend it, or name another.", EXIT_USER_ERROR)
         except MemoryError as error:
             return _fail(f"memory is too small ({error}): ask for less.", EXIT_USER_ERROR)
@@ -88,20 +85,6 @@ def entry(main: Callable[[Sequence[str]], int | None]) -> Callable[..., int]:
             return _fail(f"{given} cannot be used ({error}): unset it, or name cpu, cuda or tpu.", EXIT_USER_ERROR)
 
     return command
-
-
-def end(code: int) -> NoReturn:
-    """Ends the process with the exit code of a command, also if what it has printed cannot be written."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        if not code:
-            code = _fail(f"standard output cannot be written ({reason_of(error)}): make room.", EXIT_USER_ERROR)
-        # Python would try again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if code == EXIT_INTERRUPTED:
-        os._exit(code)  # without waiting for threads, which a further Ctrl-C would interrupt with a traceback
-    sys.exit(code)
 
 
 def _texts(words: Sequence[str]) -> list[str]:

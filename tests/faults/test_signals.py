@@ -1,0 +1,103 @@
+"""Ctrl-C at bad moments, once and twice, and output that cannot be written: a sentence, never a traceback."""
+
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from actlab import config as config_lib
+from actlab.config import replace
+from actlab.sweeps import session
+
+
+def test_an_interrupt_that_python_drops_is_remembered(small_sweep, tmp_path, monkeypatch, capfd):
+    """Python drops an exception that is raised in a callback of its garbage collector, as JAX has one."""
+    dropped = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda ignored: dropped.append(ignored.exc_type))
+
+    def interrupt(phase, _):
+        if not dropped and phase == "start":
+            signal.raise_signal(signal.SIGINT)
+
+    def open_data(*words, whole=session.prepare):
+        gc.callbacks.append(interrupt)
+        try:
+            gc.collect()
+        finally:
+            gc.callbacks.remove(interrupt)
+        return whole(*words)
+
+    monkeypatch.setattr(session, "prepare", open_data)
+    handler = signal.getsignal(signal.SIGINT)
+    assert session.run(small_sweep, "sweep", tmp_path / "w", ["test"]) == 130
+    assert dropped == [KeyboardInterrupt] and signal.getsignal(signal.SIGINT) is handler
+    steps = [json.loads(line)["step"] for line in (tmp_path / "w/metrics.jsonl").read_text().splitlines()]
+    assert set(steps) == {0}
+    monkeypatch.undo()
+    assert session.run(small_sweep, "sweep", tmp_path / "w", ["test"]) == 0
+
+
+@pytest.fixture
+def begin(small_sweep, tmp_path):
+    """Starts a training that does not end, and gives (process, its rows)."""
+
+    def begin(**streams):
+        config = replace(small_sweep, **{"train.n_steps": 10**8, "train.steps_per_call": 50})
+        (tmp_path / "long.json").write_text(config_lib.to_json(config))
+        words = [f"--config={tmp_path / 'long.json'}", f"--workdir={tmp_path / 'w'}"]
+        return subprocess.Popen(
+            [sys.executable, "-m", "actlab.main", *words],
+            **{"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True} | streams,
+        )
+
+    return begin
+
+
+def wait_for_rows(process, workdir):
+    metrics = workdir / "metrics.jsonl"
+    while process.poll() is None and not (metrics.is_file() and metrics.read_text().count("\n") > 40):
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_while_it_trains(begin, tmp_path, times):
+    process = begin()
+    wait_for_rows(process, tmp_path / "w")
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.readline() == "\n"
+    assert process.stderr.readline().startswith("stopping "), "it is said at once"
+    if times == 2:
+        process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == (130 if times == 1 else -signal.SIGINT) and "Traceback" not in said
+
+
+@pytest.mark.parametrize("words", [[], ["validate", "--help"], ["data", "list"]])
+def test_output_that_cannot_be_written_is_one_sentence(words):
+    line = [sys.executable, "-m", "actlab", *words]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "standard output" in done.stderr and "No space left on device" in done.stderr
+
+
+def test_training_whose_output_cannot_be_written_ends_with_one_sentence(begin):
+    with open("/dev/full", "w") as full:
+        process = begin(stdout=full)
+        said = process.communicate(timeout=120)[1]
+    assert process.returncode == 2 and "Traceback" not in said and "No space left on device" in said.splitlines()[-1]
+
+
+@pytest.mark.parametrize("words", [[], ["data", "list"]])
+def test_a_reader_that_closes_the_pipe_ends_the_command_without_a_word(words):
+    out, into = os.pipe()
+    os.close(out)
+    line = [sys.executable, "-m", "actlab", *words]
+    with os.fdopen(into, "w") as closed:
+        done = subprocess.run(line, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 141 and not done.stderr
