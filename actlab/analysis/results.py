@@ -244,7 +244,7 @@ def _curves(path: pathlib.Path) -> dict[str, tuple[tuple[int, float], ...]]:
     curves: dict[str, list[tuple[int, float]]] = {}
     for row in records.read(path, "split"):
         if row["split"] == "validation" and row.get("loss") is not None:
-            curves.setdefault(row["run"], []).append((row["step"], row["loss"]))
+            curves.setdefault(row["run"], []).append((row["step"], float(row["loss"])))
     return {run: tuple(sorted(points)) for run, points in curves.items()}
 
 

@@ -21,13 +21,14 @@ import filelock
 
 from actlab import config as config_lib
 from actlab.config import Config, sweep
-from actlab.errors import UserError
+from actlab.errors import UserError, shown
 from actlab.files import is_signed, parse_json, read_json, signed, write_atomically
 
 Row = dict[str, Any]
 Sealed = dict[str, list[Any]]  # by file: the number of rows, and the SHA-256 of their lines
 METRICS, TRACES, RESULTS, MANIFEST = "metrics.jsonl", "traces.jsonl", "results.csv", "manifest.json"
 SET_ASIDE = "set_aside"
+_LARGEST = 2**63  # larger whole numbers are no counts, and too large for arrays
 TIME_FIELDS = ("tokens_per_second", "seconds")  # the only fields of a metrics row that differ between equal runs
 
 
@@ -306,15 +307,16 @@ def _row(path: pathlib.Path, number: int, line: bytes, fields: Sequence[str]) ->
     missing = [name for name in ("run", "step", *fields) if name not in row]
     if missing:
         raise UserError(f"{path} line {number} lacks the field {missing[0]!r}: name a file that actlab.main wrote.")
-    if type(row["step"]) is not int:
-        raise UserError(f"{path} line {number}: step={row['step']!r} is not an integer: restore the file.")
+    if type(row["step"]) is not int or not 0 <= row["step"] < _LARGEST:
+        raise UserError(f"{path} line {number}: step={shown(row['step'])} is not a number of steps: restore the file.")
     for name in ("run", *fields):
         if not isinstance(row[name], str):
             raise UserError(f"{path} line {number}: {name}={row[name]!r} is not a string: restore the file.")
     if "split" in row:
         for name, value in row.items():
-            if name not in ("run", "split", "status") and type(value) not in (int, float, type(None)):
-                raise UserError(f"{path} line {number}: {name}={str(value)[:40]!r} is not a number: restore the file.")
+            is_number = type(value) in (float, type(None)) or type(value) is int and abs(value) < _LARGEST
+            if name not in ("run", "split", "status") and not is_number:
+                raise UserError(f"{path} line {number}: {name}={shown(value)} is not a number: restore the file.")
     return row
 
 

@@ -16,8 +16,9 @@ import sys
 
 import commands
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from mutations import mutations, quick, values_of
 
 from actlab import __main__ as actlab
 from actlab import config as config_lib
@@ -410,46 +411,6 @@ def test_control_characters_are_printed_as_escapes(text, control):
     assert shown.encode() and all(sign in "\n\t" or not (ord(sign) < 32 or 127 <= ord(sign) < 160) for sign in shown)
     assert printable(shown) == shown and (text.isprintable() <= shown.startswith(text))
     assert "\n" not in sentence(text + control)
-
-
-# A fault of each kind that a disk, an editor or another program makes, anywhere in a file.
-@st.composite
-def mutations(draw, content: bytes) -> bytes:
-    place = draw(st.integers(0, len(content) - 1))
-    kind = draw(st.sampled_from(["flip", "cut", "drop", "insert", "double", "replace"]))
-    some = draw(st.sampled_from([b"\0", b"\xff", b'"', b"{", b"]", b",", b"-", b"9" * 400, b"\n", b"null", b"1e999"]))
-    if kind == "flip":
-        return content[:place] + bytes([content[place] ^ 1 << draw(st.integers(0, 7))]) + content[place + 1 :]
-    if kind == "replace":
-        return content[:place] + some + content[place + len(some) :]
-    end = {"cut": len(content), "drop": place + 1, "insert": place, "double": place}[kind]
-    middle = {"insert": some, "double": content[place : place + 20]}.get(kind, b"")
-    return content[:place] + middle + content[end:]
-
-
-def values_of(good: object):
-    """A JSON object with one of its values, at any depth, replaced by any other."""
-    odd = st.sampled_from(
-        [None, True, -1, 0, 10**400, 1.5, float("nan"), float("inf"), "", "x", "\ud800", "\0", [], {}, [1], {"a": 1}]
-    )
-
-    @st.composite
-    def changed(draw):
-        result = json.loads(json.dumps(good))
-        node, steps = result, draw(st.integers(1, 3))
-        for _ in range(steps):
-            keys = list(node) if isinstance(node, dict) else list(range(min(len(node), 50)))
-            key = draw(st.sampled_from(keys))
-            if steps == 1 or not isinstance(node[key], (dict, list)) or not node[key]:
-                break
-            node, steps = node[key], steps - 1
-        node[key] = draw(odd)
-        return json.dumps(result).encode()
-
-    return changed()
-
-
-quick = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def same_or_refused(read, expected):

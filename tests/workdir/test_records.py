@@ -108,7 +108,7 @@ def test_a_last_line_without_its_end_is_left_out(workdir, tail):
         ('{"run": ' + "[" * 70 + "]" * 70 + "}", "nested too deeply"),
         ('{"run": "a", "step": ' + "1" * 5000 + "}", "digits"),
         ('{"run": 3, "step": 1, "split": "train"}', "run=3 is not a string"),
-        ('{"run": "a", "step": true, "split": "train"}', "step=True is not an integer"),
+        ('{"run": "a", "step": true, "split": "train"}', "step=True is not a number of steps"),
         ('{"run": "a", "step": 1, "split": "train", "loss": "x"}', "loss='x' is not a number"),
         ('{"run": "a"}', "'step'"),
         ('{"run": "a", "step": 1}', "'split'"),
