@@ -1,6 +1,7 @@
 """The TFDS builder that writes and reads every dataset. Importing this module imports TFDS, which takes seconds."""
 
 import contextlib
+import errno
 import functools
 import io
 import itertools
@@ -97,7 +98,12 @@ def build(definition: Definition, source: Source, directory: Path, *, show: bool
         # TFDS prints, and requires a folder for downloads even where there are none.
         with tempfile.TemporaryDirectory() as unused:
             builder = TextBuilder(definition=definition, source=source, directory=directory, advance=advance)
-            builder.download_and_prepare(file_format="array_record", download_dir=unused)
+            try:
+                builder.download_and_prepare(file_format="array_record", download_dir=unused)
+            except RuntimeError as error:  # of array_record, which has no other for a file it cannot write
+                if "failed" not in str(error):
+                    raise
+                raise OSError(errno.EIO, str(error).partition(";")[0]) from error
 
 
 def read(folder: Path, split: str) -> Iterator[list[dict[str, Any]]]:

@@ -127,7 +127,7 @@ def writing(directory: Path) -> Iterator[None]:
         if isinstance(place, str) and not Path(place).absolute().is_relative_to(directory.absolute()):
             raise UserError(f"{place} cannot be used ({reason}): repair it and run the command again.") from error
         raise UserError(
-            f"data.dir={str(directory)!r} cannot be written ({reason}): make it writable or name another folder."
+            f"data.dir={str(directory)!r} cannot be written ({reason}): make room there, or name another folder."
         ) from error
 
 
