@@ -15,6 +15,7 @@ import jinja2
 import markupsafe
 import vl_convert
 
+from actlab.files import write_atomically
 from actlab.report.page import (
     Block,
     Cell,
@@ -264,9 +265,9 @@ def export(figure: Figure, folder: pathlib.Path, name: str = "", title: str = ""
     """
     svg = to_svg(figure, title, **params)
     paths = [folder / f"{name or figure.name}.{form}" for form in ("svg", "png", "pdf")]
-    paths[0].write_text(svg)
-    paths[1].write_bytes(vl_convert.svg_to_png(svg, scale=_PNG_SCALE))
-    paths[2].write_bytes(vl_convert.svg_to_pdf(svg))
+    contents = svg, vl_convert.svg_to_png(svg, scale=_PNG_SCALE), vl_convert.svg_to_pdf(svg)
+    for path, content in zip(paths, contents, strict=True):
+        write_atomically(path, content)
     return paths
 
 

@@ -138,6 +138,25 @@ def test_told_to_stop_it_stops_its_jobs_and_waits_until_they_have_saved(long_swe
     assert max(saved) >= job.step() >= 500
 
 
+@pytest.mark.slow
+def test_a_launch_that_was_killed_takes_up_its_job_which_trained_on(long_sweep, direct, outcome, tmp_path):
+    (tmp_path / "sweep.json").write_text(to_json(long_sweep))
+    words = ["--config=sweep.json", "--executor=local", "--max_parallel=1", "--workdir=w"]
+    begin = lambda: subprocess.Popen(  # noqa: E731
+        [sys.executable, "-m", "actlab", "launch", *words], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    process, metrics = begin(), tmp_path / "w/jobs/0/metrics.jsonl"
+    while process.poll() is None and not (metrics.is_file() and metrics.read_text().count("\n") > 10):
+        time.sleep(0.02)
+    process.kill()
+    process.communicate()
+    job = Workdir(tmp_path / "w/jobs/0")
+    assert job.is_in_use(), "it trains on"
+    out, _ = begin().communicate(timeout=300)
+    assert not job.is_in_use() and out.count("job 0 (relu)  finished") == 1, out
+    assert outcome(tmp_path / "w")[:-1] == direct[:-1] and len(restored(tmp_path / "w", 0)) == 1
+
+
 def test_a_job_that_outlived_its_launch_is_waited_for_and_begun_again_if_it_did_not_finish(tmp_path, monkeypatch):
     monkeypatch.setattr(Job, "command", lambda self: [sys.executable, "-c", "print('begun')"])
     jobs = [Job(number, "relu", ("x",), Config(), tmp_path, "") for number in (0, 1)]
