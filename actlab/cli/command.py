@@ -83,6 +83,11 @@ def entry(main: Callable[[Sequence[str]], int | None]) -> Callable[..., int]:
                 raise
             given = f"JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')}"
             return _fail(f"{given} cannot be used ({error}): unset it, or name cpu, cuda or tpu.", EXIT_USER_ERROR)
+        except ValueError as error:
+            # Of JAX, when it is imported and reads its settings from variables such as JAX_ENABLE_X64.
+            if not re.search(r"environment '?JAX_", str(error)):
+                raise
+            return _fail(f"JAX refuses a variable ({error}): correct it, or unset it.", EXIT_USER_ERROR)
 
     return command
 
