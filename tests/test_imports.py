@@ -45,9 +45,7 @@ MAY_IMPORT = {
     "claims": {"activations", "analysis", "config", "models"},
     "report": {
         "activations",
-        "adaptive",
         "analysis",
-        "claims",
         "config",
         "sweeps",
         "workdir",
