@@ -5,6 +5,7 @@ also vouches for what was beside the checkpoint when it was saved: the rows of t
 """
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -41,9 +42,12 @@ class Checkpoints:
         self._unsealed: dict[int, Tables] = {}
         self._read_only = read_only
         self._keep = keep
-        self._manager = self._open()
+        if not read_only:
+            self._remove_unfinished()
 
-    def _open(self) -> ocp.CheckpointManager:
+    @functools.cached_property
+    def _manager(self) -> ocp.CheckpointManager:
+        """Opened by the first save: before its steps are checked, a folder may hold what orbax would read for ever."""
         policies = ocp.checkpoint_managers
         best = policies.BestN(get_metric_fn=_loss, reverse=True, n=1, keep_checkpoints_without_metrics=False)
         writing = ocp.CheckpointManagerOptions(
@@ -52,14 +56,7 @@ class Checkpoints:
             best_mode="min",
             preservation_policy=policies.AnyPreservationPolicy([policies.LatestN(self._keep), best]),
         )
-        reading = ocp.CheckpointManagerOptions(read_only=True)
-        if not self._read_only:
-            self._remove_unfinished()
-        return ocp.CheckpointManager(
-            self._directory,
-            item_handlers=ocp.StandardCheckpointHandler(),
-            options=reading if self._read_only else writing,
-        )
+        return ocp.CheckpointManager(self._directory, item_handlers=ocp.StandardCheckpointHandler(), options=writing)
 
     def _remove_unfinished(self) -> None:
         # Not by orbax, whose clean-up goes on in the background and would race with that of the next manager.
@@ -95,8 +92,12 @@ class Checkpoints:
     def close(self) -> None:
         """Waits for the last save and seals it; raises UserError if it could not be written."""
         self._wait_and_seal()
-        with self._failed_write():
-            self._manager.close()
+        if self._is_open():
+            with self._failed_write():
+                self._manager.close()
+
+    def _is_open(self) -> bool:
+        return "_manager" in self.__dict__
 
     def restore_latest(
         self, abstract_state: Any, differing: Callable[[int, Tables], str | None] = lambda step, tables: None
@@ -110,23 +111,31 @@ class Checkpoints:
             UserError: if a valid step has arrays of other names, shapes or dtypes than `abstract_state`, is of other
                 runs or data, or was sealed by a version that did not vouch for the tables.
         """
-        notes = []
-        for step in sorted(self._manager.all_steps(), reverse=True):
+        state, newest_step, notes = None, 0, []
+        for step in _steps(self._directory):
             problem, seal = self._problem(step)
-            if problem is None:
+            # Older steps are only checked, since orbax reads of all of them which one is the best.
+            if problem is None and not newest_step:
                 self._require_own(step, seal)
                 problem = differing(step, seal.get("tables", {}))
-            if problem is None:
-                # Orbax would cast another dtype without a word.
-                self._require_same_arrays(step, abstract_state)
-                restored = self._manager.restore(step, args=ocp.args.StandardRestore(abstract_state))
-                return restored, step, notes
-            notes.append(f"checkpoint {step} {problem}")
-            if not self._read_only:
-                self._set_aside(step)
-        return None, 0, notes
+            if problem is None and not newest_step:
+                with contextlib.closing(ocp.Checkpointer(ocp.StandardCheckpointHandler())) as reader:
+                    place = self._directory / str(step) / "default"  # orbax's name for what is saved alone
+                    # Orbax would cast another dtype without a word.
+                    self._require_same_arrays(step, reader.metadata(place).item_metadata, abstract_state)
+                    state = reader.restore(place, args=ocp.args.StandardRestore(abstract_state))
+                newest_step = step
+                if self._read_only:
+                    break
+            elif problem is not None:
+                notes.append(f"checkpoint {step} {problem}")
+                if not self._read_only:
+                    self._set_aside(step)
+        return state, newest_step, notes
 
     def _wait_and_seal(self) -> None:
+        if not self._unsealed:
+            return
         with self._failed_write():
             self._manager.wait_until_finished()
             for step, tables in sorted(self._unsealed.items()):
@@ -136,8 +145,7 @@ class Checkpoints:
                     seal = {"step": step, "about": self._about, "tables": tables, "files": _digests(folder)}
                     write_atomically(folder / SEAL, json.dumps(signed(seal), indent=1))
             # No process may go on, and perhaps look for seals or end, before they are written.
-            if self._unsealed:
-                wait_for_processes(f"sealed in {self._directory}")
+            wait_for_processes(f"sealed in {self._directory}")
             self._unsealed.clear()
 
     @contextlib.contextmanager
@@ -196,12 +204,9 @@ class Checkpoints:
             shutil.rmtree(destination, ignore_errors=True)
             os.replace(self._directory / str(step), destination)
         wait_for_processes(f"set {step} aside")
-        # Orbax refuses to save a step at or below one it has seen; a new manager has seen none.
-        self._manager.close()
-        self._manager = self._open()
 
-    def _require_same_arrays(self, step: int, abstract_state: Any) -> None:
-        saved = _signature(self._manager.item_metadata(step))
+    def _require_same_arrays(self, step: int, found: Any, abstract_state: Any) -> None:
+        saved = _signature(found)
         wanted = _signature(abstract_state)
         for name in sorted(saved.keys() | wanted.keys()):
             if saved.get(name) != wanted.get(name):
@@ -213,7 +218,14 @@ class Checkpoints:
 
 def newest(directory: pathlib.Path) -> int:
     """The newest step in a folder, sealed or not; 0 if there is none."""
-    return max((int(path.name) for path in directory.glob("*") if path.name.isdigit()), default=0)
+    return max(_steps(directory), default=0)
+
+
+def _steps(directory: pathlib.Path) -> list[int]:
+    """The steps that have a folder, the newest first."""
+    return sorted(
+        (int(path.name) for path in directory.glob("*") if path.name.isdecimal() and path.is_dir()), reverse=True
+    )
 
 
 def _loss(metrics: Any) -> float:

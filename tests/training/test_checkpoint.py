@@ -128,6 +128,22 @@ def test_damage_is_noticed_and_the_step_before_is_taken_from_where_it_goes_on(tm
     assert restored(tmp_path / "c")[1] == 20
 
 
+@pytest.mark.parametrize("step", [10, 20])
+@pytest.mark.parametrize("name", ["_CHECKPOINT_METADATA", "metrics/metrics"])
+def test_a_device_in_the_place_of_a_file_is_set_aside_before_orbax_reads_it_for_ever(tmp_path, step, name):
+    saved(tmp_path / "c", [10, 20], losses={10: 2.0, 20: 1.0})
+    (tmp_path / "c" / str(step) / name).unlink()
+    (tmp_path / "c" / str(step) / name).symlink_to("/dev/zero")
+    assert restored(tmp_path / "c", read_only=True)[1] == (20 if step == 10 else 10)
+    checkpoints = Checkpoints(tmp_path / "c", 2)
+    _, newest, (note,) = checkpoints.restore_latest(ABSTRACT)
+    assert newest == (20 if step == 10 else 10) and f"checkpoint {step} is damaged" in note
+    assert (tmp_path / "set_aside" / f"c-{step}").is_dir()
+    checkpoints.save(30, state_at(30), 0.5)
+    checkpoints.close()
+    assert restored(tmp_path / "c")[1] == 30
+
+
 def test_the_leftover_of_a_save_beside_a_damaged_step_is_cleared_away(tmp_path):
     for _ in range(5):
         saved(tmp_path / "c", [10, 20])
