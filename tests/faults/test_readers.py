@@ -1,5 +1,6 @@
 """Readers of a damaged workdir: what they print is what they print of a sound one, or they say what differs."""
 
+import functools
 import shutil
 
 import commands
@@ -37,16 +38,29 @@ def cases():
                 yield pytest.param(command, name, damage, id=id, marks=() if quick else pytest.mark.slow)
 
 
+@pytest.fixture(scope="module")
+def whole(workdirs, tmp_path_factory):
+    """What a command says of the sound workdir."""
+
+    @functools.cache
+    def of(command):
+        folder = tmp_path_factory.mktemp("sound")
+        shutil.copytree(workdirs / "finished", folder / "finished", symlinks=True)
+        code, text, error, *written = said(command, folder / "finished", folder / "out")
+        assert code == 0 and not error
+        return text, *written
+
+    return of
+
+
 @pytest.mark.parametrize(("command", "name", "damage"), [*cases()])
-def test_a_damaged_file(workdirs, tmp_path, command, name, damage):
-    workdir = tmp_path / "w" / "finished"
+def test_a_damaged_file(workdirs, whole, tmp_path, command, name, damage):
+    workdir = tmp_path / "finished"
     shutil.copytree(workdirs / "finished", workdir, symlinks=True)
-    whole = said(command, workdir, tmp_path / "whole")
-    assert whole[0] == 0 and not whole[2]
     DAMAGES[damage](place(workdir, name))
-    code, text, error, *written = said(command, workdir, tmp_path / "damaged")
+    code, text, error, *written = said(command, workdir, tmp_path / "out")
     if code == 0 and not error:
-        assert (text, *written) == (whole[1], *whole[3:])
+        assert (text, *written) == whole(command)
     elif code == 0:
         assert command is sample and "step 8 is read instead" in error, error
     else:
