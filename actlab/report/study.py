@@ -148,24 +148,31 @@ def read(paths: Sequence[pathlib.Path]) -> Study:
     sources, runs = [], []
     for path in paths:
         integrity.require_sound(path)
-        source = _source(path)
+        results = found.get(path, ())
+        source = _source(path, results)
         sources.append(source)
-        runs += _runs(source, {result.run: result for result in found.get(path, ())})
+        runs += _runs(source, {result.run: result for result in results})
     runs = [dataclasses.replace(run, key=f"run-{number}") for number, run in enumerate(_placed(runs), start=1)]
     _require_one_text(runs)
     return Study(tuple(sources), tuple(runs))
 
 
-def _source(path: pathlib.Path) -> Source:
-    config = path / "config.json"
-    cut = [name for name in ("metrics.jsonl", "traces.jsonl") if records.is_cut_short(path / name)]
+def _source(path: pathlib.Path, results: Sequence[Result]) -> Source:
+    file, manifest = path / "config.json", Workdir(path, writes=False).manifest()
+    config = config_lib.load(file) if file.is_file() else None
+    cut = [name for name in (records.METRICS, records.TRACES) if records.is_cut_short(path / name)]
+    warnings = [f"{path / name}: the last line is incomplete, as after a kill, and was ignored" for name in cut]
+    # The jobs of a launch have manifests of their own until all of them are done.
+    is_launching = (path / "jobs").is_dir() and config is not None and len(results) < len(sweep.expand(config))
+    if (path / records.METRICS).is_file() and not manifest and not is_launching:
+        warnings.append(f"{path / records.MANIFEST} is missing, so nothing says whether the tables are as written")
     return Source(
         path,
-        config_lib.load(config) if config.is_file() else None,
-        Workdir(path, writes=False).manifest(),
+        config,
+        manifest,
         _question(path / "README.md"),
         _json(path / "verdicts.json").get("claims", {}),
-        tuple(f"{path / name}: the last line is incomplete, as after a kill, and was ignored" for name in cut),
+        tuple(warnings),
     )
 
 

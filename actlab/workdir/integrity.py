@@ -2,13 +2,15 @@
 
 Rows are vouched for twice. A checkpoint's seal has the number and SHA-256 of its runs' rows when it was saved; a resume
 goes back to the newest checkpoint whose rows are there. manifest.json has the same of each part as its last session
-left it (`ended`), and the SHA-256 of the files that are made from rows (`files`): results.csv and test_documents.npz.
+left it (`ended`), the SHA-256 of the files that are made from rows (`files`), results.csv and test_documents.npz, and
+the fingerprint of config.json.
 """
 
 import pathlib
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from actlab import config as config_lib
 from actlab.errors import UserError
 from actlab.workdir.records import MANIFEST, RESULTS, Sealed, Workdir, is_verifiable, sha256
 
@@ -24,7 +26,7 @@ class Checked(NamedTuple):
 
 
 def check(workdir: Workdir) -> Checked:
-    """Compares metrics.jsonl, traces.jsonl, results.csv and test_documents.npz with what the manifest says of them.
+    """Compares config.json, the tables and test_documents.npz with what the manifest says of them.
 
     A workdir of an earlier version has no digests: the rows of its results.csv count if their status is known.
 
@@ -53,7 +55,16 @@ def check(workdir: Workdir) -> Checked:
     if not changed and RESULTS in manifest.get("files", {}):
         own = {run for part in sound for run in parts[part]}
         rows = {row["run"]: row for row in workdir.results() if row["run"] in own}
+    if not _has_its_config(workdir, manifest):
+        problems.append("config.json is lost, or not as it was written")
     return Checked(rows, sound, problems)
+
+
+def _has_its_config(workdir: Workdir, manifest: Mapping[str, Any]) -> bool:
+    path = workdir.path / "config.json"
+    return "config" not in manifest or (
+        path.is_file() and config_lib.fingerprint(config_lib.load(path)) == manifest["config"]
+    )
 
 
 def _changed(workdir: Workdir, manifest: Mapping[str, Any]) -> list[str]:
@@ -82,7 +93,8 @@ def require_sound(folder: pathlib.Path) -> None:
         UserError: if a file differs, or the manifest itself.
     """
     if (folder / MANIFEST).is_file() and (problems := check(Workdir(folder, writes=False)).problems):
-        raise UserError(f"{folder}: {problems[0]}: {_MEND}")
+        mend = "restore it, or remove what is there and " if problems[0].startswith("config.json") else ""
+        raise UserError(f"{folder}: {problems[0]}: {mend}{_MEND}")
 
 
 def statuses(workdir: Workdir) -> dict[str, str]:

@@ -23,12 +23,14 @@ PACKAGES = "actlab jax jaxlib flax optax orbax-checkpoint tensorflow-datasets to
 
 
 def require_same_config(workdir: Workdir, config: Config) -> None:
-    """Raises UserError if the workdir has lost its config.json, and that was another."""
-    known = workdir.manifest().get("config")
-    if known and not (workdir.path / "config.json").exists() and known != config_lib.fingerprint(config):
+    """Raises UserError if the workdir's config.json is lost or was changed, and it was begun with another than this."""
+    known, path = workdir.manifest().get("config"), workdir.path / "config.json"
+    theirs = config_lib.load(path) if path.exists() else config
+    if known and known not in (config_lib.fingerprint(theirs), config_lib.fingerprint(config)):
+        fault = "a config.json that is not as it was written" if path.exists() else "lost its config.json"
         raise UserError(
-            f"--workdir={workdir.path} has lost its config.json, and was begun with another config than this: restore "
-            "the file, or choose another workdir."
+            f"--workdir={workdir.path} has {fault}, and was begun with another config than this: restore the file, or "
+            "choose another workdir."
         )
 
 

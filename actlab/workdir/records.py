@@ -83,6 +83,9 @@ class Workdir:
             ) from error
         known = self.path / "config.json"
         if not known.exists() or sweep.extends(config, config_lib.load(known)):
+            # In this order, so that after a kill between the two the same command goes on.
+            if manifest := self.manifest():
+                self.write_manifest({**manifest, "config": config_lib.fingerprint(config)})
             write_atomically(known, config_lib.to_json(config))
 
     def close(self) -> None:

@@ -59,7 +59,9 @@ def test_a_damaged_file(workdirs, whole, tmp_path, command, name, damage):
     shutil.copytree(workdirs / "finished", workdir, symlinks=True)
     DAMAGES[damage](place(workdir, name))
     code, text, error, *written = said(command, workdir, tmp_path / "out")
-    if code == 0 and not error:
+    if code == 0 and command is report and damage in ("deleted", "dangling link") and name == "manifest.json":
+        assert "manifest.json is missing, so nothing says whether the tables are as written" in written[0]
+    elif code == 0 and not error:
         assert (text, *written) == whole(command)
     elif code == 0:
         assert command is sample and "step 8 is read instead" in error, error

@@ -67,7 +67,19 @@ def test_a_line_cut_short_is_left_out_and_told(workdirs, six, tmp_path):
     (folder / "metrics.jsonl").write_text((folder / "metrics.jsonl").read_text() + '{"run": "relu-l')
     cut = read([folder])
     assert [run.metrics for run in cut.runs] == [run.metrics for run in whole.runs]
-    assert whole.sources[0].warnings == () and "metrics.jsonl" in cut.sources[0].warnings[0]
+    (told,) = set(cut.sources[0].warnings) - set(whole.sources[0].warnings)
+    assert "metrics.jsonl: the last line is incomplete" in told
+
+
+def test_tables_without_their_manifest_are_a_warning_unless_jobs_are_still_to_come(workdirs, six, tmp_path):
+    folder = workdirs.copied(six, tmp_path / "w", "config.json", "results.csv", "metrics.jsonl")
+    (told,) = read([folder]).sources[0].warnings
+    assert "manifest.json is missing" in told
+    (folder / "jobs").mkdir()
+    assert read([folder]).sources[0].warnings == (told,)
+    lines = (folder / "results.csv").read_text().splitlines(keepends=True)
+    (folder / "results.csv").write_text("".join(lines[:-1]))
+    assert read([folder]).sources[0].warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Whatever happens to the tables of a workdir is noticed: no lost, changed, doubled or foreign row is believed."""
 
+import contextlib
 import json
 import pathlib
 import shutil
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from actlab import config as config_lib
 from actlab.config import replace
 from actlab.errors import UserError
 from actlab.workdir import integrity, manifest
@@ -182,3 +184,39 @@ def test_a_lost_config_is_written_again_only_if_it_is_the_same(copied, tiny):
     manifest.require_same_config(Workdir(copied), tiny)
     with pytest.raises(UserError, match="has lost its config.json"):
         manifest.require_same_config(Workdir(copied), replace(tiny, seed=2))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.unlink(),
+        lambda path: (path.unlink(), path.mkdir()),
+        lambda path: (path.unlink(), path.symlink_to("/dev/null")),
+        lambda path: path.write_text(path.read_text().replace('"n_steps": ', '"n_steps": 1')),
+    ],
+    ids=["lost", "a folder", "a device", "edited"],
+)
+def test_a_config_that_is_not_as_it_was_written_is_noticed(copied, tiny, damage):
+    damage(copied / "config.json")
+    with pytest.raises(UserError, match="config.json is lost, or not as it was written: restore it"):
+        integrity.require_sound(copied)
+    if (copied / "config.json").is_file():
+        with pytest.raises(UserError, match="a config.json that is not as it was written"):
+            manifest.require_same_config(Workdir(copied), config_lib.load(copied / "config.json"))
+
+
+def test_an_extension_that_was_killed_before_its_config_was_written_is_begun_again(copied, tiny, monkeypatch):
+    larger = replace(tiny, sweep={"seed": (1, 2, 3)})
+    workdir, begun = Workdir(copied), replace(tiny, sweep={"seed": (1, 2)})
+    (copied / "config.json").write_text(config_lib.to_json(begun))
+    manifest.begin(workdir, begun, {"fingerprint": "f"}, ["test"], [], {})
+    integrity.require_sound(copied)
+    with monkeypatch.context() as patch:
+        patch.setattr("actlab.workdir.records.write_atomically", only_the_first(patch))
+        with pytest.raises(KeyboardInterrupt):
+            workdir.open(larger, extend=True)
+    workdir.close()
+    manifest.require_same_config(Workdir(copied), larger)
+    with contextlib.closing(Workdir(copied)) as workdir:
+        workdir.open(larger, extend=True)
+    integrity.require_sound(copied)

@@ -55,6 +55,7 @@ def run(
     if not session.needs_training(console, records, prepared.config, launched=True, extend=extend):
         return 0
     callbacks.require_login(config)
+    manifest.require_same_config(records, prepared.config)
     n_before = _require_at_rest(records) if extend else None
     records.open(prepared.config, extend)
     try:
