@@ -84,7 +84,10 @@ def program(run: Callable[[], int] | None = None) -> NoReturn:
             raise  # not of the system
         code = 141  # as of a program that SIGPIPE ends
         if error.errno != errno.EPIPE:
-            told = f"standard output cannot be written ({error.strerror}): make room, or name another place."
+            what = (
+                f"{error.filename} cannot be read or written" if error.filename else "standard output cannot be written"
+            )
+            told = f"{what} ({error.strerror}): make room, or name another place."
             print(f"actlab: {told}", file=sys.stderr)
             code = 2
         # Python would try again.

@@ -306,7 +306,7 @@ class Session:
         return state, stopped
 
     def _next(self, goals: Mapping[str, int]) -> tuple[str, ProgramSpec] | None:
-        """The first part that has not reached its goal. The parts are read each time, because one may be divided."""
+        """The first part that has not reached its goal; read from the manifest each time, since a part may be split."""
         for part, names in manifest.parts(self._records).items():
             if not all(self._has_reached(name, goals.get(name, 0)) for name in names):
                 return part, self._spec_of[names[0]].part(names)

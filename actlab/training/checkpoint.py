@@ -47,7 +47,7 @@ class Checkpoints:
 
     @functools.cached_property
     def _manager(self) -> ocp.CheckpointManager:
-        """Opened by the first save: before its steps are checked, a folder may hold what orbax would read for ever."""
+        """Opened by the first save, when damaged steps have been set aside: orbax may read one for ever."""
         policies = ocp.checkpoint_managers
         best = policies.BestN(get_metric_fn=_loss, reverse=True, n=1, keep_checkpoints_without_metrics=False)
         writing = ocp.CheckpointManagerOptions(
