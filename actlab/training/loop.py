@@ -343,13 +343,13 @@ class StopSignal:
         self._before[number](number, frame)
 
     def _receive(self, number: int, frame: types.FrameType | None) -> None:
+        # A second signal ends the process at once: an exception might be swallowed, and orbax logs those in its saves.
+        # Where a person types Python, Ctrl-C ends only what was typed. Set before it is said, so that it is true then.
+        before = self._before[number]
+        signal.signal(number, signal.SIG_DFL if callable(before) and not hasattr(sys, "ps1") else before)
         # Straight to the terminal: what prints may be interrupted in the middle of a line by this very signal.
         again = "; Ctrl-C again ends at once, without saving" if number == signal.SIGINT else ""
         os.write(2, f"\nstopping    what is trained is saved first{again}\n".encode())
-        # A second signal ends the process at once: an exception might be swallowed, and orbax logs those in its saves.
-        # Where a person types Python, Ctrl-C ends only what was typed.
-        before = self._before[number]
-        signal.signal(number, signal.SIG_DFL if callable(before) and not hasattr(sys, "ps1") else before)
         self.received = number
         if jax.process_count() > 1:
             self._hand_on()
