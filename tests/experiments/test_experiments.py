@@ -40,7 +40,7 @@ def config_of(name, preset):
 ENCODER = "bert_tanh_vs_gelu"
 PRESETS = {
     ENCODER: ("small", "paper"),
-    "width": ("gpt2-64", "gain-128", "mup-256"),
+    "width": ("mup", "gain", "gpt2"),
     "scale": ("32", "256"),
     "gates": ("small", "pair", "char", "paper"),
 }
