@@ -70,7 +70,9 @@ def shared_programs():
     built: dict[object, programs.Program] = {}
     compiled: dict[int, programs.Program] = {}
 
-    def shared_build(model, config, lanes, objective=NEXT_TOKEN):
+    def shared_build(model, config, lanes, objective=NEXT_TOKEN, target=None):
+        if target is not None:
+            return build(model, config, lanes, objective, target)
         static = {path: value for path, value in config_lib.flat(config).items() if path not in NOT_COMPILED}
         names = (model.spec.activation, model.spec.swapped_to, model.spec.head_activation, model.spec.pooler_activation)
         functions = tuple(activations.get(name) for name in names if name)

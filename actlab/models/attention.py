@@ -1,4 +1,4 @@
-"""Attention, causal or to all tokens: cuDNN's flash attention where there is one, else ours; and over a cache."""
+"""Attention, causal or to all tokens: ours, or cuDNN's flash attention where there is one; and over a cache."""
 
 import math
 import re
@@ -17,11 +17,11 @@ def attend_causally(
     q_BLHK: Float[Array, "B L H K"],
     k_BLHK: Float[Array, "B L H K"],
     v_BLHK: Float[Array, "B L H K"],
-    flash: bool = True,
+    kernel: str = "own",
     scale: float | None = None,
 ) -> Float[Array, "B L H K"]:
-    """Attention of each position to itself and those before it. See `attend` for the scale."""
-    if flash and flashes(q_BLHK.dtype, q_BLHK.shape[-1]):
+    """Attention of each position to itself and those before it. See `attend` and `kernel_for`."""
+    if kernel == "cudnn":
         return jax.nn.dot_product_attention(q_BLHK, k_BLHK, v_BLHK, scale=scale, is_causal=True, implementation="cudnn")
     positions_L = jnp.arange(q_BLHK.shape[1])
     return attend(q_BLHK, k_BLHK, v_BLHK, positions_L[None, :] <= positions_L[:, None], scale)
@@ -32,26 +32,27 @@ def attend_to_all(
     k_BLHK: Float[Array, "B L H K"],
     v_BLHK: Float[Array, "B L H K"],
     real_BL: Bool[Array, "B L"] | None,
-    flash: bool = True,
+    kernel: str = "own",
     scale: float | None = None,
 ) -> Float[Array, "B L H K"]:
-    """Attention of each position to all that are real, or to all. See `attend` for the scale."""
+    """Attention of each position to all that are real, or to all. See `attend` and `kernel_for`."""
     if real_BL is None:
-        if flash and flashes(q_BLHK.dtype, q_BLHK.shape[-1]):
+        if kernel == "cudnn":
             return jax.nn.dot_product_attention(q_BLHK, k_BLHK, v_BLHK, scale=scale, implementation="cudnn")
         real_BL = jnp.ones(q_BLHK.shape[:2], bool)
     return attend(q_BLHK, k_BLHK, v_BLHK, real_BL[:, None, None, :], scale)
 
 
-def flashes(dtype: DTypeLike, head: int) -> bool:
-    """Whether cuDNN's flash attention is used: 16-bit heads of a multiple of 8, up to 128, on CUDA 8.0 or later.
+def kernel_for(device: Any, dtype: DTypeLike, head: int) -> str:
+    """The fastest kernel on a device: "cudnn" is its flash attention, which has no second derivative; else "own".
 
-    Elsewhere jax.nn.dot_product_attention is two products and a softmax too: on CPU it was no faster than ours.
+    cuDNN serves 16-bit heads of a multiple of 8, up to 128, on CUDA 8.0 or later. Elsewhere
+    jax.nn.dot_product_attention is two products and a softmax too: on CPU it was no faster than ours.
     """
-    if jax.default_backend() != "gpu" or jnp.dtype(dtype).itemsize != 2 or head % 8 or head > 128:
-        return False
-    capability = getattr(jax.local_devices()[0], "compute_capability", "")  # AMD's has letters, like gfx90a
-    return bool(re.fullmatch(r"\d+\.\d+", capability)) and float(capability) >= 8
+    if device.platform not in ("gpu", "cuda") or jnp.dtype(dtype).itemsize != 2 or head % 8 or head > 128:
+        return "own"
+    capability = getattr(device, "compute_capability", "")  # AMD's has letters, like gfx90a
+    return "cudnn" if re.fullmatch(r"\d+\.\d+", capability) and float(capability) >= 8 else "own"
 
 
 def attend(

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from actlab import activations
 from actlab.config import ModelConfig, SwapConfig
-from actlab.models import layers
+from actlab.models import attention, layers
 from actlab.models import spec as spec_lib
 from actlab.models.decoder import Decoder
 from actlab.models.encoder import Encoder
@@ -25,6 +25,17 @@ class Model:
     """Pure functions of a network; nothing outside this package sees flax."""
 
     spec: spec_lib.Spec
+
+    def on(self, device: Any) -> "Model":
+        """The same model with the kernels that are fastest on a device, which all give the same up to rounding."""
+        return self._with(attention.kernel_for(device, self.spec.dtype, self.spec.d_head))
+
+    def twice_differentiable(self) -> "Model":
+        """The same model with kernels that have second derivatives."""
+        return self._with("own")
+
+    def _with(self, kernel: str) -> "Model":
+        return dataclasses.replace(self, spec=dataclasses.replace(self.spec, attention=kernel))
 
     def init(self, key: PRNGKeyArray) -> Params:
         """Parameters in float32; arrays of the same name and shape are equal for every activation."""

@@ -28,7 +28,7 @@ class Spec(ModelConfig):
     dtype: DTypeLike = jnp.float32
     swapped_to: str = ""
     n_swapped: int = 0  # first blocks that have the activation `swapped_to`
-    flash: bool = True  # whether flash attention may be used, which has no second derivative
+    attention: str = "own"  # whose kernel: our own, or "cudnn"; chosen for the devices of a program
 
     @property
     def width_ratio(self) -> float:

@@ -95,7 +95,7 @@ def _plan(spec: ProgramSpec, calibration: Calibration) -> Plan:
     config, n_lanes = spec.config, len(spec.names)
     mesh = devices.make_mesh(config.devices, n_lanes, config.data.batch_size)
     n_lane, per_lane = mesh.shape["lane"], mesh.size // mesh.shape["lane"]
-    by_map = devices.maps_lanes(config)
+    by_map = devices.maps_lanes(config, mesh)
     fits = devices.most_lanes(calibration.need, by_map, devices.free_memory()) * n_lane
     lanes = devices.split_lanes(n_lanes, min(fits, config.devices.max_lanes or fits), n_lane)
     at_once = -(-max(lanes) // n_lane)  # lanes on a device

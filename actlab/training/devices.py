@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -65,13 +65,16 @@ def wait_for_processes(name: str) -> None:
         multihost_utils.sync_global_devices(name)
 
 
-def make_mesh(devices: DevicesConfig, n_lanes: int, batch_size: int) -> Mesh:
+def make_mesh(devices: DevicesConfig, n_lanes: int, batch_size: int, available: Sequence[Any] | None = None) -> Mesh:
     """The mesh of a program, with axes lane, data and fsdp; open sizes take as many devices as divide lanes and batch.
+
+    `available` are the devices to take from, by default all that this process sees.
 
     Raises:
         UserError: for more devices than there are, or sizes that do not divide lanes or batch.
     """
-    n_devices = jax.device_count()
+    available = jax.devices() if available is None else available
+    n_devices = len(available)
     free = n_devices // devices.fsdp
     # Lanes first: they never communicate, while a batch that is split sums its gradients over devices in every step.
     n_lane = devices.lane or math.gcd(max(1, free // (devices.data or 1)), n_lanes)
@@ -90,7 +93,7 @@ def make_mesh(devices: DevicesConfig, n_lanes: int, batch_size: int) -> Mesh:
             f"config.data.batch_size={batch_size}: change one of them."
         )
     shape = (n_lane, n_data, devices.fsdp)
-    return Mesh(np.array(jax.devices()[:asked]).reshape(shape), ("lane", *BATCH), axis_types=(AxisType.Auto,) * 3)
+    return Mesh(np.array(available[:asked]).reshape(shape), ("lane", *BATCH), axis_types=(AxisType.Auto,) * 3)
 
 
 def idle_devices(mesh: Mesh, n_lanes: int, batch_size: int) -> str | None:
@@ -130,13 +133,13 @@ def _state_spec(n_fsdp: int, shape: tuple[int, ...]) -> PartitionSpec:
     return PartitionSpec(*axes)
 
 
-def maps_lanes(config: Config) -> bool:
+def maps_lanes(config: Config, mesh: Mesh) -> bool:
     """Whether lanes run one after the other (jax.lax.map) instead of side by side (jax.vmap).
 
     On CPU they do, unless the config says otherwise: batched products are 1.6 times slower there.
     """
     by = config.devices.lanes_by
-    return by == "map" or (by == "auto" and jax.default_backend() == "cpu")
+    return by == "map" or (by == "auto" and mesh.devices.flat[0].platform == "cpu")
 
 
 def compute_dtype(config: Config) -> np.dtype:

@@ -5,7 +5,6 @@ is the same with and without them, they cost only where they run, and what they 
 resume repeats it to the bit.
 """
 
-import dataclasses
 from typing import Any
 
 import jax
@@ -59,8 +58,7 @@ def probe_step(
 
 def curvature_step(model: Model, params: Any, examples: Examples) -> dict[str, Float[Array, ""]]:
     """Largest eigenvalue of the Hessian and of the Gauss-Newton matrix of a batch's mean loss; see curvature.Top."""
-    # Flash attention has no second derivative.
-    model = dataclasses.replace(model, spec=dataclasses.replace(model.spec, flash=False))
+    model = model.twice_differentiable()
 
     def outputs(params: Any) -> Array:
         return model.apply(params, **examples.inputs)[0]

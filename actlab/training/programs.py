@@ -74,16 +74,39 @@ class Program:
 
     def compile(self) -> "Program":
         """This program with `train` compiled ahead of time, so that its first call is as fast as the others."""
-        # With shardings: a function compiled for other ones refuses the arrays it is called with.
-        rows = jax.ShapeDtypeStruct(self.rows_shape, np.int32, sharding=_rows_sharding(self.mesh))
-        lowered = self.functions.train.lower(self.abstract_state, self.lanes, rows, self._scalar(0))
-        return dataclasses.replace(self, functions=self.functions._replace(train=lowered.compile()))
+        return dataclasses.replace(self, functions=self.functions._replace(train=self.lower("train").compile()))
+
+    def lower(self, name: str, examples: Examples | None = None) -> jax.stages.Lowered:
+        """One of the functions for the shapes it is called with: what a compiler is given. Nothing is computed.
+
+        All but `train` and `init` take `examples`, of which only shapes and dtypes count: batches [N, B, ...], or one
+        batch for `probe` and `curvature`.
+        """
+
+        def struct(shape: tuple[int, ...], dtype: Any, sharding: Any) -> jax.ShapeDtypeStruct:
+            # With shardings: a function compiled for other ones refuses the arrays it is called with.
+            return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+
+        axes = (devices.BATCH,) if name in ("probe", "curvature") else (None, devices.BATCH)
+        of_batch = devices.sharding(self.mesh, *axes)
+        given = jax.tree.map(lambda leaf: struct(leaf.shape, leaf.dtype, of_batch), examples)
+        number = struct((), np.int32, devices.sharding(self.mesh))
+        state, params = self.abstract_state, self.abstract_state.params
+        arguments: dict[str, tuple[Any, ...]] = {
+            "init": (self.lanes.seed,),
+            "train": (state, self.lanes, struct(self.rows_shape, np.int32, _rows_sharding(self.mesh)), number),
+            "evaluate": (params, given),
+            "probe": (self.lanes, state, given, number),
+            "curvature": (params, given, number),
+            "census": (params, given),
+        }
+        return getattr(self.functions, name).lower(*arguments[name])
 
     def with_lanes(self, lanes: Sequence[Lane]) -> "Program":
         """The same functions for as many other lanes: nothing is compiled again."""
         if len(lanes) != self.n_lanes:
             raise ValueError(f"{len(lanes)} lanes, but the program was built for {self.n_lanes}")
-        return dataclasses.replace(self, lanes=_on_devices(lanes, self.mesh))
+        return dataclasses.replace(self, lanes=jax.device_put(_columns(lanes), devices.sharding(self.mesh, "lane")))
 
     def init(self, given: Sequence[Params] | None = None) -> steps.TrainState:
         """Every lane at step 0, drawn from its seed; `given` holds parameters for each lane that replace drawn ones."""
@@ -159,19 +182,29 @@ class Program:
         return jax.device_put(np.int32(value), devices.sharding(self.mesh))
 
 
-def build(model: Model, config: Config, lanes: Sequence[Lane], objective: Objective = NEXT_TOKEN) -> Program:
+def build(
+    model: Model,
+    config: Config,
+    lanes: Sequence[Lane],
+    objective: Objective = NEXT_TOKEN,
+    target: Sequence[Any] | None = None,
+) -> Program:
     """The program of lanes that share every static field; those are read from `config`, traced fields from `lanes`.
+
+    With `target`, devices of a topology that need not be here, it can be lowered and compiled, but not run.
 
     Raises:
         UserError: if the devices cannot be divided as `config.devices` asks.
     """
     if model.spec.kind == "encoder" and isinstance(objective, NextToken):
         raise ValueError("an encoder sees the next token: it needs another objective")
-    mesh = devices.make_mesh(config.devices, len(lanes), config.data.batch_size)
-    lanes_R = _on_devices(lanes, mesh)
+    mesh = devices.make_mesh(config.devices, len(lanes), config.data.batch_size, target)
+    model = model.on(mesh.devices.flat[0])
+    lanes_R = _columns(lanes)
+    lanes_R = _shapes(lanes_R, mesh) if target else jax.device_put(lanes_R, devices.sharding(mesh, "lane"))
 
     def over_lanes(function: Callable[..., Any], *static: Any, name: str, n_shared: int = 0) -> Callable[..., Any]:
-        return _over_lanes(functools.partial(function, *static), config, mesh.shape["lane"], name, n_shared)
+        return _over_lanes(functools.partial(function, *static), config, mesh, name, n_shared)
 
     init = over_lanes(steps.init_state, model, config, name="init")
     abstract_state = jax.eval_shape(init, lanes_R.seed)
@@ -200,19 +233,23 @@ def build(model: Model, config: Config, lanes: Sequence[Lane], objective: Object
     return Program(functions, lanes_R, mesh, rows_shape, jax.tree.map(place, abstract_state, shardings))
 
 
-def _on_devices(lanes: Sequence[Lane], mesh: jax.sharding.Mesh) -> Lane:
+def _columns(lanes: Sequence[Lane]) -> Lane:
     columns = [np.array(values) for values in zip(*lanes, strict=True)]
     # Arrays, not Python numbers: a constant in the program would compile it again for every learning rate.
-    columns = [values_R.astype(np.int32 if values_R.dtype.kind == "i" else np.float32) for values_R in columns]
-    return Lane(*jax.device_put(columns, devices.sharding(mesh, "lane")))
+    return Lane(*(values_R.astype(np.int32 if values_R.dtype.kind == "i" else np.float32) for values_R in columns))
+
+
+def _shapes(lanes_R: Lane, mesh: jax.sharding.Mesh) -> Any:
+    place = devices.sharding(mesh, "lane")
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), lanes_R)
 
 
 def _rows_sharding(mesh: jax.sharding.Mesh) -> jax.sharding.NamedSharding:
     return devices.sharding(mesh, "lane", None, devices.BATCH)
 
 
-def _over_lanes(function: Callable[..., Any], config: Config, n_groups: int, name: str, n_shared: int) -> Any:
-    """`function` of one lane over a leading axis of lanes, which lies on `n_groups` devices.
+def _over_lanes(function: Callable[..., Any], config: Config, mesh: jax.sharding.Mesh, name: str, n_shared: int) -> Any:
+    """`function` of one lane over a leading axis of lanes, which lies on the lane axis of the mesh.
 
     All arguments have that axis but for the last `n_shared`, which every lane is given whole. `name` is what profiles
     and the compilation cache call it.
@@ -223,8 +260,9 @@ def _over_lanes(function: Callable[..., Any], config: Config, n_groups: int, nam
         one = lambda *lane: function(*lane, *shared)  # noqa: E731
         one_by_one = lambda *lanes: jax.lax.map(lambda lane: one(*lane), lanes)  # noqa: E731
         with jax.default_matmul_precision(devices.product_precision(config)):
-            if not devices.maps_lanes(config):
+            if not devices.maps_lanes(config, mesh):
                 return jax.vmap(one)(*lanewise)
+            n_groups = mesh.shape["lane"]
             if n_groups == 1:
                 return one_by_one(*lanewise)
             # Side by side over the devices, one after the other on each: no lane crosses devices.

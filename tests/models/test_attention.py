@@ -1,6 +1,7 @@
 """Attention against the textbook formula and JAX's own, forward and backward; which kernel serves where."""
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -56,36 +57,33 @@ def test_a_hessian_vector_product_agrees_with_jaxs_own():
     np.testing.assert_allclose(product(attention.attend_causally), product(theirs), rtol=1e-3, atol=1e-4)
 
 
-class Device:
-    def __init__(self, capability):
-        self.compute_capability = capability
+class Device(NamedTuple):
+    platform: str
+    compute_capability: str
 
 
 @pytest.mark.parametrize(
-    ("backend", "capability", "dtype", "head", "flashes"),
+    ("platform", "capability", "dtype", "head", "kernel"),
     [
-        ("gpu", "9.0", jnp.bfloat16, 64, True),
-        ("gpu", "8.0", jnp.float16, 128, True),
-        ("cpu", "9.0", jnp.bfloat16, 64, False),
-        ("gpu", "9.0", jnp.float32, 64, False),
-        ("gpu", "7.5", jnp.bfloat16, 64, False),
-        ("gpu", "gfx90a", jnp.bfloat16, 64, False),
-        ("gpu", "9.0", jnp.bfloat16, 20, False),
-        ("gpu", "9.0", jnp.bfloat16, 256, False),
+        ("gpu", "9.0", jnp.bfloat16, 64, "cudnn"),
+        ("gpu", "8.0", jnp.float16, 128, "cudnn"),
+        ("cpu", "9.0", jnp.bfloat16, 64, "own"),
+        ("gpu", "9.0", jnp.float32, 64, "own"),
+        ("gpu", "7.5", jnp.bfloat16, 64, "own"),
+        ("gpu", "gfx90a", jnp.bfloat16, 64, "own"),
+        ("gpu", "9.0", jnp.bfloat16, 20, "own"),
+        ("gpu", "9.0", jnp.bfloat16, 256, "own"),
     ],
 )
-def test_flash_attention_serves_where_cudnn_has_it(monkeypatch, backend, capability, dtype, head, flashes):
-    monkeypatch.setattr(jax, "default_backend", lambda: backend)
-    monkeypatch.setattr(jax, "local_devices", lambda: [Device(capability)])
-    assert attention.flashes(dtype, head) is flashes
+def test_flash_attention_serves_where_cudnn_has_it(platform, capability, dtype, head, kernel):
+    assert attention.kernel_for(Device(platform, capability), dtype, head) == kernel
 
 
 def test_flash_attention_lowers_for_cuda_forward_and_backward(monkeypatch):
     stablehlo = pytest.importorskip("jax._src.cudnn.fused_attention_stablehlo")
     monkeypatch.setattr(stablehlo, "check_cudnn_version", lambda: 91000)
     monkeypatch.setattr(stablehlo, "check_compute_capability", lambda capability: True)
-    monkeypatch.setattr(attention, "flashes", lambda dtype, head: True)
-    slopes = jax.jit(functools.partial(gradients, attention.attend_causally))
+    slopes = jax.jit(functools.partial(gradients, functools.partial(attention.attend_causally, kernel="cudnn")))
     text = slopes.trace(*qkv(jnp.bfloat16, length=64)).lower(lowering_platforms=("cuda",)).as_text()
     assert "__cudnn$fmhaSoftmax" in text and "__cudnn$fmhaSoftmaxBackward" in text
 
@@ -93,8 +91,9 @@ def test_flash_attention_lowers_for_cuda_forward_and_backward(monkeypatch):
 @pytest.mark.gpu
 def test_flash_attention_equals_ours():
     arrays = qkv(jnp.bfloat16, length=128, head=64)
-    assert attention.flashes(jnp.bfloat16, 64)
+    assert attention.kernel_for(jax.devices()[0], jnp.bfloat16, 64) == "cudnn"
+    flash = functools.partial(attention.attend_causally, kernel="cudnn")
     exact = [array.astype(jnp.float32) for array in arrays]
     close = lambda a, b: np.testing.assert_allclose(np.float32(a), b, rtol=0.05, atol=0.05)  # noqa: E731
-    close(attention.attend_causally(*arrays[:3]), attention.attend_causally(*exact[:3]))
-    jax.tree.map(close, gradients(attention.attend_causally, *arrays), gradients(attention.attend_causally, *exact))
+    close(flash(*arrays[:3]), attention.attend_causally(*exact[:3]))
+    jax.tree.map(close, gradients(flash, *arrays), gradients(attention.attend_causally, *exact))

@@ -1,5 +1,6 @@
 """Lanczos against planted spectra; products and eigenvalues of a tiny model against its dense matrices."""
 
+import dataclasses
 import functools
 
 import jax
@@ -12,7 +13,6 @@ from jax.flatten_util import ravel_pytree
 
 from actlab import models
 from actlab.config import replace
-from actlab.models import attention
 from actlab.probes import curvature
 from actlab.training import losses, probing
 from actlab.training.objectives import NEXT_TOKEN
@@ -93,9 +93,9 @@ def test_the_models_top_eigenvalues_are_those_of_its_dense_matrices(dense):
 def test_where_flash_attention_trains_the_model_its_curvature_is_that_of_ours(tiny, monkeypatch, kind):
     """cuDNN's attention has no second derivative."""
     model = models.build(replace(tiny, **{"model.kind": kind}).model, jnp.bfloat16)
+    flashing = dataclasses.replace(model, spec=dataclasses.replace(model.spec, attention="cudnn"))
     params = model.init(jax.random.key(0))
     batch = NEXT_TOKEN.scored(jnp.zeros((2, 9), int), jnp.ones((2, 8)))
-    monkeypatch.setattr(attention, "flashes", lambda dtype, head: True)
     monkeypatch.setattr(jax.nn, "dot_product_attention", lambda *_, **__: pytest.fail("flash attention"))
-    found = jax.jit(functools.partial(probing.curvature_step, model))(params, batch)
+    found = jax.jit(functools.partial(probing.curvature_step, flashing))(params, batch)
     assert found["hessian_top"] > 0 and all(np.isfinite(value) for value in found.values())

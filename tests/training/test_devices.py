@@ -25,10 +25,9 @@ from actlab.training.devices import MemoryNeed
         ({"data": 8}, 1, 12, "config.devices.data=8 .* config.data.batch_size=12"),
     ],
 )
-def test_too_many_devices_or_sizes_that_do_not_divide_are_a_sentence(monkeypatch, devices, n_lanes, batch_size, words):
-    monkeypatch.setattr(jax, "device_count", lambda: 8)
+def test_too_many_devices_or_sizes_that_do_not_divide_are_a_sentence(devices, n_lanes, batch_size, words):
     with pytest.raises(UserError, match=words):
-        devices_lib.make_mesh(DevicesConfig(**devices), n_lanes, batch_size)
+        devices_lib.make_mesh(DevicesConfig(**devices), n_lanes, batch_size, range(8))
 
 
 def laid(used, each):

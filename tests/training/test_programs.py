@@ -142,6 +142,23 @@ def test_training_compiled_ahead_is_the_same_and_costs_the_same_with_and_without
     np.testing.assert_array_equal(metrics.loss, losses)
 
 
+def test_what_is_lowered_for_a_target_is_what_runs_there_and_holds_no_array(tiny, program_of):
+    model, lanes = models.build(tiny.model), [LANES[0], LANES[0]._replace(seed=7)]
+    target = programs.build(model, replace(tiny, **{"devices.lanes_by": "map"}), lanes, target=jax.devices()[:1])
+    assert all(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in target.lanes)
+    here = program_of(lanes)
+    batches = NEXT_TOKEN.scored(windows_of(lanes[:1], 2)[0], np.ones((2, 4, 8), np.float32))
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), batches)
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), batches)
+    for name in here.functions._fields:
+        examples = one if name in ("probe", "curvature") else shapes
+        assert target.lower(name, examples).as_text() == here.lower(name, examples).as_text(), name
+    state = here.init()
+    for name, arguments in (("init", (here.lanes.seed,)), ("evaluate", (state.params, here._put_batches(batches)))):
+        found = target.lower(name, shapes).compile()(*arguments)
+        jax.tree.map(np.testing.assert_array_equal, found, getattr(here.functions, name)(*arguments))
+
+
 @pytest.mark.parametrize("over", ["map", pytest.param("vmap", marks=pytest.mark.slow)])
 def test_probes_of_each_lane_are_those_of_the_solo_run(program_of, over):
     windows, weights = windows_of(LANES[:1], 2)[0], np.ones((2, 4, 8), np.float32)
