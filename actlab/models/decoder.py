@@ -41,13 +41,14 @@ class Decoder(nn.Module):
         if spec.position == "learned":
             position_embedding = layers.embedding(spec, spec.context, "position_embedding")
             x_BLD = x_BLD + position_embedding(offset + jnp.arange(length))[None]
-        x_TD = x_BLD.reshape(-1, spec.d_model)
+        x_TD = layers.by_rows(spec, x_BLD.reshape(-1, spec.d_model))
 
         hidden, key_values = [], []
         for index in range(spec.n_layers):
             block = layers.Block(spec.of_block(index), name=f"block_{index}")
             past = None if cache is None else cache[index]
             x_TD, units, key_value = block(x_TD, length, past, offset, None if shifts is None else shifts[index])
+            x_TD = layers.by_rows(spec, x_TD)
             hidden.append(units)
             key_values.append(key_value)
 

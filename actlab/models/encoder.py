@@ -59,11 +59,13 @@ class Encoder(nn.Module):
         if spec.d_embedding != spec.d_model:
             std = layers.matrix_std(spec, spec.d_embedding)
             x_TD = layers.dense(spec, spec.d_model, "embedding_projection", std)(x_TD)
+        x_TD = layers.by_rows(spec, x_TD)
         hidden = []
         for index in range(spec.n_layers):
             block = layers.Block(spec.of_block(index), name=f"block_{index}")
             shift_TF = None if shifts is None else shifts[index]
             x_TD, units, _ = block(x_TD, length, shift_TF=shift_TF, real_BL=real_BL)
+            x_TD = layers.by_rows(spec, x_TD)
             hidden.append(units)
         if spec.norm_position == "pre":
             x_TD = layers.Norm(spec, name="final_norm")(x_TD)

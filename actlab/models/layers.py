@@ -276,6 +276,14 @@ def slowed(speed_K: Float[Array, "K"], scaling: RotaryScaling) -> Float[Array, "
     return kept_K * speed_K + (1 - kept_K) * speed_K / scaling.factor
 
 
+def by_rows(spec: Spec, x: Array) -> Array:
+    """x as it is, its first axis (rows, or their tokens) on the devices that hold the rows.
+
+    Without it the compiler may split a layer's units over the devices between which its weights are split.
+    """
+    return x if spec.rows is None else jax.lax.with_sharding_constraint(x, spec.rows)
+
+
 class Attention(nn.Module):
     """Multi-head self-attention, causal in a decoder, where a key-value cache may continue at position `offset`.
 
@@ -302,7 +310,7 @@ class Attention(nn.Module):
         # Split, not indexed: the gradient is then one concatenation, not the sum of three arrays padded with zeros.
         qkv = dense(spec, own + 2 * shared, "qkv", matrix_std(spec))(x_TD)
         q_BLHK, k_BLGK, v_BLGK = (
-            x.reshape(-1, length, x.shape[1] // spec.d_head, spec.d_head)
+            by_rows(spec, x.reshape(-1, length, x.shape[1] // spec.d_head, spec.d_head))
             for x in jnp.split(qkv, (own, own + shared), axis=1)
         )
         if spec.qk_norm:

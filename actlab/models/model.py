@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import NamedSharding
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
@@ -26,16 +27,21 @@ class Model:
 
     spec: spec_lib.Spec
 
-    def on(self, device: Any) -> "Model":
-        """The same model with the kernels that are fastest on a device, which all give the same up to rounding."""
-        return self._with(attention.kernel_for(device, self.spec.dtype, self.spec.d_head))
+    def on(self, rows: NamedSharding) -> "Model":
+        """The same model for devices over which the rows of a batch are split so.
+
+        It has the kernels that are fastest there, which all give the same up to rounding, and what it computes of a row
+        stays where the row is: parameters that are split are gathered instead.
+        """
+        kernel = attention.kernel_for(rows.mesh.devices.flat[0], self.spec.dtype, self.spec.d_head)
+        return self._with(attention=kernel, rows=rows if rows.mesh.size > 1 else None)
 
     def twice_differentiable(self) -> "Model":
         """The same model with kernels that have second derivatives."""
-        return self._with("own")
+        return self._with(attention="own")
 
-    def _with(self, kernel: str) -> "Model":
-        return dataclasses.replace(self, spec=dataclasses.replace(self.spec, attention=kernel))
+    def _with(self, **fields: Any) -> "Model":
+        return dataclasses.replace(self, spec=dataclasses.replace(self.spec, **fields))
 
     def init(self, key: PRNGKeyArray) -> Params:
         """Parameters in float32; arrays of the same name and shape are equal for every activation."""

@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 import jax.numpy as jnp
+from jax.sharding import NamedSharding
 from jax.typing import DTypeLike
 
 from actlab import activations
@@ -29,6 +30,7 @@ class Spec(ModelConfig):
     swapped_to: str = ""
     n_swapped: int = 0  # first blocks that have the activation `swapped_to`
     attention: str = "own"  # whose kernel: our own, or "cudnn"; chosen for the devices of a program
+    rows: NamedSharding | None = None  # how the rows of a batch lie on the devices of a program that has several
 
     @property
     def width_ratio(self) -> float:

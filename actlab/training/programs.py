@@ -199,7 +199,7 @@ def build(
     if model.spec.kind == "encoder" and isinstance(objective, NextToken):
         raise ValueError("an encoder sees the next token: it needs another objective")
     mesh = devices.make_mesh(config.devices, len(lanes), config.data.batch_size, target)
-    model = model.on(mesh.devices.flat[0])
+    model = model.on(devices.sharding(mesh, devices.BATCH))
     lanes_R = _columns(lanes)
     lanes_R = _shapes(lanes_R, mesh) if target else jax.device_put(lanes_R, devices.sharding(mesh, "lane"))
 
@@ -261,14 +261,14 @@ def _over_lanes(function: Callable[..., Any], config: Config, mesh: jax.sharding
         one_by_one = lambda *lanes: jax.lax.map(lambda lane: one(*lane), lanes)  # noqa: E731
         with jax.default_matmul_precision(devices.product_precision(config)):
             if not devices.maps_lanes(config, mesh):
-                return jax.vmap(one)(*lanewise)
+                return jax.vmap(one, spmd_axis_name="lane")(*lanewise)
             n_groups = mesh.shape["lane"]
             if n_groups == 1:
                 return one_by_one(*lanewise)
             # Side by side over the devices, one after the other on each: no lane crosses devices.
             split = jax.tree.map(lambda leaf: leaf.reshape(n_groups, -1, *leaf.shape[1:]), lanewise)
             merge = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])  # noqa: E731
-            return jax.tree.map(merge, jax.vmap(one_by_one)(*split))
+            return jax.tree.map(merge, jax.vmap(one_by_one, spmd_axis_name="lane")(*split))
 
     over_lanes.__name__ = over_lanes.__qualname__ = name
     return over_lanes
