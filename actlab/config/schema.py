@@ -292,6 +292,12 @@ class DevicesConfig:
         "lanes of a device one after the other or side by side; auto is map on CPU, vmap elsewhere",
         roles={"external"},
     )
+    remat: bool = field(
+        False,
+        "computes each block's activations again in the backward pass instead of keeping them (jax.checkpoint): less "
+        "memory on a GPU or TPU, a third more work; on CPU it saves nothing",
+        roles={"external"},
+    )
     max_lanes: int | None = field(
         None, "most lanes in one program; None is what memory holds", low=1, roles={"external"}
     )

@@ -45,7 +45,7 @@ class Decoder(nn.Module):
 
         hidden, key_values = [], []
         for index in range(spec.n_layers):
-            block = layers.Block(spec.of_block(index), name=f"block_{index}")
+            block = layers.block(spec, index)
             past = None if cache is None else cache[index]
             x_TD, units, key_value = block(x_TD, length, past, offset, None if shifts is None else shifts[index])
             x_TD = layers.by_rows(spec, x_TD)

@@ -62,9 +62,8 @@ class Encoder(nn.Module):
         x_TD = layers.by_rows(spec, x_TD)
         hidden = []
         for index in range(spec.n_layers):
-            block = layers.Block(spec.of_block(index), name=f"block_{index}")
             shift_TF = None if shifts is None else shifts[index]
-            x_TD, units, _ = block(x_TD, length, shift_TF=shift_TF, real_BL=real_BL)
+            x_TD, units, _ = layers.block(spec, index)(x_TD, length, None, 0, shift_TF, real_BL)
             x_TD = layers.by_rows(spec, x_TD)
             hidden.append(units)
         if spec.norm_position == "pre":

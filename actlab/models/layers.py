@@ -408,3 +408,9 @@ class Block(nn.Module):
         x_TD = attention_norm(x_TD + out_TD)
         out_TD, hidden = feed_forward(x_TD, shift_TF)
         return feed_forward_norm(x_TD + out_TD), hidden, key_value
+
+
+def block(spec: Spec, index: int) -> Block:
+    """The block of an index, whose length is static."""
+    layer = nn.remat(Block, static_argnums=(2,)) if spec.remat else Block
+    return layer(spec.of_block(index), name=f"block_{index}")

@@ -27,14 +27,15 @@ class Model:
 
     spec: spec_lib.Spec
 
-    def on(self, rows: NamedSharding) -> "Model":
+    def on(self, rows: NamedSharding, remat: bool = False) -> "Model":
         """The same model for devices over which the rows of a batch are split so.
 
         It has the kernels that are fastest there, which all give the same up to rounding, and what it computes of a row
-        stays where the row is: parameters that are split are gathered instead.
+        stays where the row is: parameters that are split are gathered instead. With `remat` the backward pass computes
+        each block again.
         """
         kernel = attention.kernel_for(rows.mesh.devices.flat[0], self.spec.dtype, self.spec.d_head)
-        return self._with(attention=kernel, rows=rows if rows.mesh.size > 1 else None)
+        return self._with(attention=kernel, rows=rows if rows.mesh.size > 1 else None, remat=remat)
 
     def twice_differentiable(self) -> "Model":
         """The same model with kernels that have second derivatives."""

@@ -30,6 +30,7 @@ class Spec(ModelConfig):
     swapped_to: str = ""
     n_swapped: int = 0  # first blocks that have the activation `swapped_to`
     attention: str = "own"  # whose kernel: our own, or "cudnn"; chosen for the devices of a program
+    remat: bool = False  # blocks are computed again in the backward pass
     rows: NamedSharding | None = None  # how the rows of a batch lie on the devices of a program that has several
 
     @property

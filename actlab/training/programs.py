@@ -199,7 +199,7 @@ def build(
     if model.spec.kind == "encoder" and isinstance(objective, NextToken):
         raise ValueError("an encoder sees the next token: it needs another objective")
     mesh = devices.make_mesh(config.devices, len(lanes), config.data.batch_size, target)
-    model = model.on(devices.sharding(mesh, devices.BATCH))
+    model = model.on(devices.sharding(mesh, devices.BATCH), config.devices.remat)
     lanes_R = _columns(lanes)
     lanes_R = _shapes(lanes_R, mesh) if target else jax.device_put(lanes_R, devices.sharding(mesh, "lane"))
 
@@ -210,7 +210,8 @@ def build(
     abstract_state = jax.eval_shape(init, lanes_R.seed)
     shardings, whole = devices.state_shardings(mesh, abstract_state), devices.sharding(mesh)
     place = lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)  # noqa: E731
-    train = over_lanes(_train, model, config, objective, name="train", n_shared=1)
+    alone = devices.maps_lanes(config, mesh) and mesh.shape["lane"] == 1
+    train = over_lanes(_train, model, config, objective, alone, name="train", n_shared=1)
     evaluate = over_lanes(_evaluate, model, objective.counts_hits, name="evaluate", n_shared=1)
     # Probes are functions of their own, so that training costs the same with and without them.
     probe_step = functools.partial(probing.probe_step, model, config)
@@ -275,9 +276,19 @@ def _over_lanes(function: Callable[..., Any], config: Config, mesh: jax.sharding
 
 
 def _train(
-    model: Model, config: Config, objective: Objective, state: Any, lane: Lane, rows_KBW: Array, n_steps: Array
+    model: Model,
+    config: Config,
+    objective: Objective,
+    alone: bool,
+    state: Any,
+    lane: Lane,
+    rows_KBW: Array,
+    n_steps: Array,
 ) -> Any:
     """`n_steps` updates of one lane, fewer if it diverges.
+
+    Where it loops `alone`, the loop ends there. Lanes side by side share a loop, which would ask all devices in every
+    step whether one of their lanes goes on; there a diverged lane is kept as it is instead.
 
     A loop with a traced bound, not a scan: one compiled function serves calls of any length up to K. So where a run
     stops, evaluates or saves changes no bit of what it computes. Two lengths compiled apart may round differently.
@@ -285,14 +296,18 @@ def _train(
 
     def goes_on(carry: Any) -> Array:
         i, state, _ = carry
-        return (i < n_steps) & ~state.diverged
+        return (i < n_steps) & ~state.diverged if alone else i < n_steps
 
     def update(carry: Any) -> Any:
         i, state, metrics = carry
-        state, new = steps.train_step(model, config, lane, state, rows_KBW[i], objective)
-        return i + 1, state, jax.tree.map(lambda all_K, one: all_K.at[i].set(one), metrics, new)
+        next_state, new = steps.train_step(model, config, lane, state, rows_KBW[i], objective)
+        if not alone:
+            kept = lambda old, new: jnp.where(state.diverged, old, new)  # noqa: E731
+            next_state, new = jax.tree.map(kept, state, next_state), jax.tree.map(kept, nothing, new)
+        return i + 1, next_state, jax.tree.map(lambda all_K, one: all_K.at[i].set(one), metrics, new)
 
     # Places beyond n_steps, or after a divergence, stay 0; the loop reads none of them.
+    nothing = steps.Metrics(*(jnp.float32(0) for _ in steps.Metrics._fields))
     empty = steps.Metrics(*(jnp.zeros(rows_KBW.shape[0], jnp.float32) for _ in steps.Metrics._fields))
     return jax.lax.while_loop(goes_on, update, (jnp.int32(0), state, empty))[1:]
 

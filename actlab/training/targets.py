@@ -73,7 +73,9 @@ def _tpu(flops: float) -> dict[str, float]:
     return {"bfloat16": flops, "tensorfloat32": flops / 3, "float32": flops / 6}
 
 
-def _nvidia(cores: int, fpus: int, shared: int, capability: str, l2: int, clock: float, facts: tuple[int, float]) -> str:
+def _nvidia(
+    cores: int, fpus: int, shared: int, capability: str, l2: int, clock: float, facts: tuple[int, float]
+) -> str:
     """XLA's description of a GPU (stream_executor's GpuTargetConfigProto, in text)."""
     memory, bandwidth = facts
     limits = "threads_per_block_limit: 1024 threads_per_warp: 32 threads_per_core_limit: 2048"
@@ -180,7 +182,7 @@ def compiled_facts(lowered: Any) -> Facts:
         cost.get("flops"),
         cost.get("bytes accessed"),
         _kernels(text),
-        _collectives(text),
+        collectives(text),
     )
 
 
@@ -201,8 +203,10 @@ def _kernels(text: str) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def _collectives(text: str) -> tuple[tuple[str, int, int], ...]:
-    """Kind, number and bytes of results; an asynchronous one repeats its operand before its result."""
+def collectives(text: str) -> tuple[tuple[str, int, int], ...]:
+    """Kind, number and bytes of results of the collectives in a compiled program's text.
+
+    An asynchronous one repeats its operand before its result."""
     found: dict[str, list[int]] = collections.defaultdict(list)
     for shapes, kind, starts in _COLLECTIVE.findall(re.sub(r"/\*.*?\*/", "", text)):
         sizes = [_bytes(*array) for array in _ARRAY.findall(shapes)]

@@ -16,7 +16,7 @@ PROGRAM = """
 import dataclasses, json, sys
 import jax, numpy as np
 from actlab import config as config_lib, models
-from actlab.training import programs
+from actlab.training import programs, targets
 from actlab.training.programs import Lane
 from actlab.data.tokenizers import Specials
 from actlab.training.objectives import NEXT_TOKEN, MaskedToken
@@ -47,7 +47,9 @@ def trained(kind, **devices):
     loss = program.evaluate(state, [validation])[0].loss
     kernel = state.params["block_0"]["feed_forward"]["up"]["kernel"]
     shards = sorted({str(shard.data.shape) for shard in kernel.addressable_shards})
+    text = program.lower("train").compile().as_text() if program.mesh.size == mine.devices.lane else ""
     return {
+        "collectives": [kind for kind, *_ in targets.collectives(text)],
         "mesh": list(program.mesh.devices.shape), "asked": asked[0], "kernel": shards,
         "train": np.asarray(metrics.loss).tolist(), "validation": loss.tolist(),
         "params": [float(np.abs(np.asarray(leaf, np.float64)).sum()) for leaf in jax.tree.leaves(state.params)],
@@ -64,6 +66,8 @@ ARRANGEMENTS = [
     {"kind": "decoder", "lane": 2, "data": 2, "fsdp": 2},
     {"kind": "encoder", "lane": 1, "data": 1},
     {"kind": "encoder", "lane": 2, "data": 4},
+    {"kind": "decoder", "lane": 4, "data": 1, "lanes_by": "vmap"},
+    {"kind": "decoder", "lane": 1, "data": 2, "fsdp": 4, "remat": True},
 ]
 
 
@@ -87,8 +91,20 @@ def test_eight_devices_equal_one_and_each_reads_what_it_computes(tiny):
             expected = one[arrangement["kind"]][name]
             np.testing.assert_allclose(result[name], expected, rtol=rtol, err_msg=f"{name} of {arrangement}")
     meshes = [result["mesh"] for result in results]
-    assert meshes == [[1, 1, 1], [4, 2, 1], [4, 2, 1], [1, 8, 1], [2, 2, 2], [1, 1, 1], [2, 4, 1]]
+    assert meshes == [[1, 1, 1], [4, 2, 1], [4, 2, 1], [1, 8, 1], [2, 2, 2], [1, 1, 1], [2, 4, 1], [4, 1, 1], [1, 2, 4]]
     # A device reads the lanes and rows that it computes, no others.
-    assert [result["asked"] for result in results] == [[4, 8], [1, 4], [1, 4], [4, 1], [2, 2], [4, 8], [2, 2]]
+    assert [result["asked"] for result in results] == [
+        [4, 8],
+        [1, 4],
+        [1, 4],
+        [4, 1],
+        [2, 2],
+        [4, 8],
+        [2, 2],
+        [1, 8],
+        [4, 1],
+    ]
     assert [result["kernel"] for result in results[:2]] == [["(4, 16, 64)"], ["(1, 16, 64)"]]
-    assert results[4]["kernel"] == ["(2, 16, 32)"]
+    assert results[4]["kernel"] == ["(2, 16, 32)"] and results[8]["kernel"] == ["(4, 16, 16)"]
+    # Nothing crosses devices between lanes but the metrics, which are gathered once a call.
+    assert set(results[7]["collectives"]) <= {"all-gather"}

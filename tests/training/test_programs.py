@@ -193,3 +193,13 @@ def test_float32_products_are_float32_on_a_gpu_unless_asked(tiny, dtype, precisi
         text = traced.lower(lowering_platforms=("cuda",)).as_text()
         products = [line for line in text.splitlines() if "stablehlo.dot_general" in line]
         assert products and all(f"precision = [{precision}, {precision}]" in line for line in products)
+
+
+def test_recomputed_blocks_give_the_same_gradients(tiny, build):
+    """Memory is another matter, which only the compilers of GPUs and TPUs show: tests/bench/test_targets.py."""
+    losses = []
+    for remat in (False, True):
+        program = build(replace(tiny, **{"devices.remat": remat}), LANES[:1])
+        state, metrics = program.train(program.init(), put(program, windows_of(LANES[:1], 3)), 3)
+        losses.append((np.asarray(metrics.loss), np.asarray(metrics.grad_norm)))
+    jax.tree.map(_close, *losses)
