@@ -2,11 +2,13 @@
 
   python -m actlab bench training
   python -m actlab bench training --shapes=1.3M,10.7M --repetitions=9 --out=speed.csv
+  python -m actlab bench targets --targets=h100,v5e:8 --out=targets.csv
   python -m actlab bench activations
   python -m actlab bench activations --activations=gelu,swiglu --dtypes=bfloat16 --sizes=8192x3072 --out=cost.csv
 
 `training` measures one run; with the `reference` extra installed, GPT-2 from transformers on PyTorch is measured
-too, turn by turn. `activations` measures each activation against ReLU, alone and in a feed-forward layer.
+too, turn by turn. `targets` compiles programs for GPUs and TPUs that are not here: memory, kernels, collectives, and a
+bound on their time. `activations` measures each activation against ReLU, alone and in a feed-forward layer.
 """
 
 import csv
@@ -21,7 +23,12 @@ from absl import flags
 from actlab.cli import command
 from actlab.errors import UserError, shown, suggestion
 
-_OWN_FLAGS = {"training": ("shapes",), "activations": ("activations", "dtypes", "sizes")}
+_OWN_FLAGS = {
+    "training": ("shapes", "repetitions"),
+    "targets": ("targets", "models"),
+    "activations": ("activations", "dtypes", "sizes", "repetitions"),
+}
+_MODELS = ("char", "paper", "124M", "bert-base")  # as in bench/targets.py, which needs jax
 _MOST_REPETITIONS = 10_000
 _MOST_VALUES = 2**30  # of an array
 _SIZE = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
@@ -36,6 +43,13 @@ def main(argv: Sequence[str]) -> None:
     )
     command.define_path("out", None, "File to write.", given)
     flags.DEFINE_list("shapes", None, "training: model sizes; 1.3M, 10.7M, 30M, on a GPU 124M too.", flag_values=given)
+    flags.DEFINE_list(
+        "targets",
+        None,
+        "targets: h100, h200, a100, v4, v5e, v6e; :4, :8 or :16 devices. Default: all.",
+        flag_values=given,
+    )
+    flags.DEFINE_list("models", list(_MODELS), "targets: sizes of model.", flag_values=given)
     flags.DEFINE_string("activations", None, "activations: their names, all by default.", flag_values=given)
     flags.DEFINE_list("dtypes", ["float32", "bfloat16"], "activations: dtypes of the computation.", flag_values=given)
     flags.DEFINE_list(
@@ -47,11 +61,29 @@ def main(argv: Sequence[str]) -> None:
     words = command.parse(__doc__, argv, given, n_words=1)
     name = words[0] if words else ""
     if name not in _OWN_FLAGS:
-        raise UserError(f"unknown benchmark {name!r}: write python -m actlab bench training, or activations.")
+        raise UserError(f"unknown benchmark {name!r}: write python -m actlab bench training, targets or activations.")
     for other, own in _OWN_FLAGS.items():
-        command.refuse(given, own if other != name else (), f"belongs to bench {other}")
+        command.refuse(given, set(own) - set(_OWN_FLAGS[name]), f"belongs to bench {other}")
     out = command.output_file("out", given.out) if given.out else None
-    _training(given, out) if name == "training" else _activations(given, out)
+    {"training": _training, "targets": _targets, "activations": _activations}[name](given, out)
+
+
+def _targets(given: flags.FlagValues, out: pathlib.Path | None) -> None:
+    from actlab.training import targets  # without jax, which is imported after `prepare`
+
+    names = given.targets
+    if names is None:
+        names = [f"{target.name}:{number}" for target in targets.TARGETS.values() for number in target.layouts]
+    chosen = [targets.parse(name, "--targets") for name in names or [""]]
+    for name in given.models or [""]:
+        if name not in _MODELS:
+            raise UserError(f"unknown --models={name}: {suggestion(name, _MODELS)}")
+    targets.prepare()
+
+    from actlab.bench import targets as bench
+
+    rows = list(_written(out, bench.measure(chosen, given.models)))
+    command.console(soft_wrap=False).print(bench.table(rows))
 
 
 def _training(given: flags.FlagValues, out: pathlib.Path | None) -> None:

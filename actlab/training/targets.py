@@ -31,8 +31,8 @@ ENVIRONMENT = {
 class Target:
     """A kind of device.
 
-    `layouts` name, by the number of devices, how they are connected. Speeds are the maker's: `bfloat16`, `tensorfloat32`
-    and `float32` in FLOP/s of matrix products as `train.dtype` asks for them, `bandwidth` in bytes/s.
+    `layouts` name, by the number of devices, how they are connected. Speeds are the maker's: `flops`, by `train.dtype`,
+    in FLOP/s of matrix products, `bandwidth` in bytes/s.
     """
 
     name: str
@@ -43,14 +43,28 @@ class Target:
     layouts: Mapping[int, str]
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
+    @property
+    def usable(self) -> int:
+        """Bytes that jax takes: by default three quarters of a GPU's memory, all of a TPU's."""
+        return self.memory * 3 // 4 if self.platform == "cuda" else self.memory
+
+    def roofline(self, dtype: str, flops: float, facts: "Facts") -> float:
+        """Seconds that a call takes at least, if every product ran at the peak and memory at its full speed.
+
+        `flops` are those of a device. Where the compiler does not count bytes, arguments are read once and temporaries
+        written and read once.
+        """
+        least = facts.arguments + facts.outputs + 2 * facts.temporaries
+        return max(flops / self.flops[dtype], (least if facts.accessed is None else facts.accessed) / self.bandwidth)
+
     def devices(self, number: int) -> list[Any]:
         """Devices to compile for, which cannot compute.
 
         Raises:
-            UserError: for a number without a layout, or if the compiler is not installed.
+            UserError: if the compiler is not installed.
         """
         if number not in self.layouts:
-            raise UserError(f"--target={self.name}:{number}: {suggestion(str(number), map(str, self.layouts))}")
+            raise ValueError(f"{self.name} has no layout of {number} devices")
         from jax.experimental import topologies
 
         name = self.layouts[number]
@@ -63,8 +77,8 @@ class Target:
         except (RuntimeError, NotImplementedError, ValueError) as error:
             extra = "cuda" if self.platform == "cuda" else "tpu"
             raise UserError(
-                f"--target={self.name}: its compiler does not start ({str(error).splitlines()[0]}): "
-                f"pip install -c constraints.txt -e '.[{extra}]'."
+                f"target {self.name}: its compiler does not start ({str(error).splitlines()[0]}): "
+                f"install it, pip install -c constraints.txt -e '.[{extra}]'."
             ) from error
 
 
@@ -123,7 +137,7 @@ TARGETS = {
 }
 
 
-def parse(text: str) -> tuple[Target, int]:
+def parse(text: str, flag: str = "--target") -> tuple[Target, int]:
     """A target and the number of its devices, from a flag's "h100" or "v5e:8".
 
     Raises:
@@ -131,10 +145,10 @@ def parse(text: str) -> tuple[Target, int]:
     """
     name, colon, number = text.partition(":")
     if name not in TARGETS:
-        raise UserError(f"unknown --target={text!r}: {suggestion(name, TARGETS)}")
+        raise UserError(f"unknown {flag}={text!r}: {suggestion(name, TARGETS)}")
     target = TARGETS[name]
     if colon and number not in map(str, target.layouts):
-        raise UserError(f"--target={text}: {name} is known with {', '.join(map(str, target.layouts))} devices.")
+        raise UserError(f"{flag}={text}: {name} is known with {', '.join(map(str, target.layouts))} devices.")
     return target, int(number or 1)
 
 

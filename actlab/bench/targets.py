@@ -1,0 +1,180 @@
+"""What training would take on devices that are not here: each program compiled for each target, by its own compiler.
+
+Memory, collectives and kernels are those of the program that would run there. Two things a compiler does not know: how
+fast it is, of which the roofline is a bound, and on GPUs which products cuBLAS would be chosen for by timing them.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from rich.table import Table
+
+from actlab import config as config_lib
+from actlab import models
+from actlab.config import Config, presets
+from actlab.data.tokenizers import Specials
+from actlab.training import programs, targets
+from actlab.training.devices import compute_dtype, is_out_of_memory
+from actlab.training.objectives import NEXT_TOKEN, MaskedToken, Objective
+from actlab.training.programs import lane_of
+from actlab.training.targets import Target
+
+_MIB = 2**20
+_SCORED = 4  # batches of an evaluation or census
+_GPT2 = {"model.n_layers": 12, "model.d_model": 768, "model.n_heads": 12, "model.context": 1024, "model.use_bias": True}
+# Rows of a device are as many as in a common training of that size.
+SIZES = {
+    "char": presets.tinystories("char", {"model.vocab_size": 256, "data.batch_size": 64}),
+    "paper": presets.tinystories("paper", {"data.batch_size": 64}),
+    "124M": presets.tinystories("paper", {**_GPT2, "data.batch_size": 16}),
+    "bert-base": presets.bert("base", {"model.vocab_size": 30_528, "data.batch_size": 64}),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A program: a size in a dtype; `lanes` on each device, or one lane whose batch is split (data, fsdp)."""
+
+    size: str
+    dtype: str
+    split: str = "lanes"  # what the devices share: lanes, data or fsdp
+    lanes: int = 1
+    remat: bool = False
+    functions: tuple[str, ...] = ("train",)
+
+    def config(self, n_devices: int) -> Config:
+        """Its config; a batch that is split grows with the devices."""
+        config = config_lib.from_mapping(SIZES[self.size].to_dict())
+        split = {"lanes": "lane", "data": "data", "fsdp": "fsdp"}[self.split]
+        sizes = {"devices.lane": 1, "devices.data": 1, "devices.fsdp": 1, f"devices.{split}": n_devices}
+        rows = config.data.batch_size * (1 if self.split == "lanes" else n_devices)
+        changes = {"data.batch_size": rows, "train.dtype": self.dtype, "devices.remat": self.remat}
+        return config_lib.replace(config, **sizes, **changes)
+
+
+_FUNCTIONS = ("train", "evaluate", "probe", "census", "curvature")
+ALONE = (
+    Case("char", "float32", functions=_FUNCTIONS),
+    Case("char", "float32", lanes=6),
+    Case("char", "float32", lanes=6, remat=True),
+    Case("char", "bfloat16", lanes=6),
+    Case("paper", "bfloat16"),
+    Case("124M", "bfloat16"),
+    Case("124M", "bfloat16", remat=True),
+    Case("bert-base", "bfloat16", functions=("train", "evaluate")),
+)
+SEVERAL = (
+    Case("char", "float32"),
+    Case("124M", "bfloat16", split="data"),
+    Case("124M", "bfloat16", split="fsdp"),
+)
+
+
+def measure(chosen: Sequence[tuple[Target, int]], sizes: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """A row per target, number of devices and function of a program of these sizes.
+
+    Raises:
+        UserError: for a target whose compiler is not installed.
+    """
+    for target, number in chosen:
+        devices = target.devices(number)
+        for case in ALONE if number == 1 else SEVERAL:
+            if case.size in sizes:
+                yield from _rows(target, devices, case)
+
+
+def _rows(target: Target, devices: Sequence[Any], case: Case) -> Iterator[dict[str, Any]]:
+    config, number = case.config(len(devices)), len(devices)
+    objective: Objective = NEXT_TOKEN
+    if config.model.kind == "encoder":
+        n_ids = config.model.vocab_size or 0
+        objective = MaskedToken(Specials(0, 1, 2, 3), n_ids, config.data.mask_fraction, padded=False)
+    lanes = [lane_of(config)] * (case.lanes * (number if case.split == "lanes" else 1))
+    model = models.build(config.model, compute_dtype(config))
+    program = programs.build(model, config, lanes, objective, target=devices)
+    costs = models.costs(model, objective.share(config.model.context))
+    # Of an update on one device, forward and backward, without what is computed again.
+    work = costs.flops_per_token * config.data.batch_size * config.model.context * len(lanes) / number
+    for function in case.functions:
+        about = {
+            "target": target.name,
+            "devices": number,
+            "size": case.size,
+            "dtype": case.dtype,
+            "split": case.split,
+            "lanes": len(lanes),
+            "rows": config.data.batch_size,
+            "remat": case.remat,
+            "function": function,
+        }
+        yield about | _compiled(target, program, function, _examples(objective, config, function), config, work)
+
+
+def _examples(objective: Objective, config: Config, function: str) -> Any:
+    """Shapes of a batch, or of several for what goes over a whole split."""
+    rows = jax.ShapeDtypeStruct((config.data.batch_size, objective.width(config.model.context)), np.int32)
+    batch = jax.eval_shape(objective.training, rows, jax.random.key(0))
+    if function in ("probe", "curvature"):
+        return batch
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((_SCORED, *leaf.shape), leaf.dtype), batch)
+
+
+def _compiled(
+    target: Target, program: programs.Program, function: str, examples: Any, config: Config, work: float
+) -> dict[str, Any]:
+    try:
+        facts = targets.compiled_facts(program.lower(function, examples))
+    except jax.errors.JaxRuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        return {**dict.fromkeys(_COLUMNS, ""), "fits": "no: the compiler found no way"}
+    is_training = function == "train"
+    return {
+        "fits": "yes" if facts.memory <= target.usable else "no",
+        "compile_seconds": round(facts.seconds, 1),
+        "arguments_MiB": round(facts.arguments / _MIB),
+        "temporaries_MiB": round(facts.temporaries / _MIB),
+        "code_MiB": round(facts.code / _MIB),
+        "share_of_memory": round(facts.memory / target.memory, 3),
+        "gflop": round(work / 1e9) if is_training else "",
+        "compiler_gflop": "" if facts.flops is None else round(facts.flops / 1e9),
+        "compiler_gb": "" if facts.accessed is None else round(facts.accessed / 1e9, 2),
+        "roofline_ms": round(1e3 * target.roofline(config.train.dtype, work, facts), 2) if is_training else "",
+        "kernels": "; ".join(f"{number} {name}" for name, number in facts.kernels.items()),
+        "collectives": "; ".join(f"{number} {kind}, {size / 1e6:.3g} MB" for kind, number, size in facts.collectives),
+    }
+
+
+_COLUMNS = (
+    "fits",
+    "compile_seconds",
+    "arguments_MiB",
+    "temporaries_MiB",
+    "code_MiB",
+    "share_of_memory",
+    "gflop",
+    "compiler_gflop",
+    "compiler_gb",
+    "roofline_ms",
+    "kernels",
+    "collectives",
+)
+
+
+def table(rows: Sequence[dict[str, Any]]) -> Table:
+    """What one asks first: a row per program, with memory on a device and the bound on the time of an update."""
+    shown = Table("target", "program", "fits", "GiB", "of memory", "at least", "kernels and collectives", box=None)
+    for row in rows:
+        parts = [row["function"], row["size"], row["dtype"], f"{row['lanes']} lanes" if row["lanes"] > 1 else ""]
+        parts += [row["split"] if row["devices"] > 1 else "", "remat" if row["remat"] else ""]
+        mib = [row[f"{kind}_MiB"] for kind in ("arguments", "temporaries", "code")]
+        size = "" if "" in mib else f"{sum(mib) / 1024:.1f}"
+        share = "" if row["share_of_memory"] == "" else f"{row['share_of_memory']:.0%}"
+        bound = "" if row["roofline_ms"] == "" else f"{row['roofline_ms']:g} ms"
+        notes = "; ".join(filter(None, (row["kernels"], row["collectives"])))
+        target = f"{row['target']}:{row['devices']}"
+        shown.add_row(target, " ".join(filter(None, parts)), row["fits"], size, share, bound, notes)
+    return shown
