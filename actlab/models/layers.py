@@ -326,7 +326,7 @@ class Attention(nn.Module):
             key_value = write(cache[0], k_BLGK), write(cache[1], v_BLGK)
         group = spec.n_heads // spec.n_kv_heads
         k_BMHK, v_BMHK = key_value if group == 1 else (jnp.repeat(x, group, axis=2) for x in key_value)
-        how = (spec.attention, spec.score_scale)
+        how = (spec.attention, spec.score_scale, spec.rows)
         if spec.kind == "encoder":
             out_BLHK = attend_to_all(q_BLHK, k_BMHK, v_BMHK, real_BL, *how)
         elif cache is None:

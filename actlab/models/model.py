@@ -34,7 +34,8 @@ class Model:
         stays where the row is: parameters that are split are gathered instead. With `remat` the backward pass computes
         each block again.
         """
-        kernel = attention.kernel_for(rows.mesh.devices.flat[0], self.spec.dtype, self.spec.d_head)
+        device = next(iter(rows.device_set))  # they are of one kind
+        kernel = attention.kernel_for(device, self.spec.dtype, self.spec.d_head)
         return self._with(attention=kernel, rows=rows if rows.mesh.size > 1 else None, remat=remat)
 
     def twice_differentiable(self) -> "Model":

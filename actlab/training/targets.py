@@ -87,36 +87,53 @@ def _tpu(flops: float) -> dict[str, float]:
     return {"bfloat16": flops, "tensorfloat32": flops / 3, "float32": flops / 6}
 
 
-def _nvidia(
-    cores: int, fpus: int, shared: int, capability: str, l2: int, clock: float, facts: tuple[int, float]
-) -> str:
-    """XLA's description of a GPU (stream_executor's GpuTargetConfigProto, in text)."""
-    memory, bandwidth = facts
-    limits = "threads_per_block_limit: 1024 threads_per_warp: 32 threads_per_core_limit: 2048"
-    grid = "block_dim_limit_x: 2147483647 block_dim_limit_y: 65535 block_dim_limit_z: 65535"
-    block = "thread_dim_limit_x: 1024 thread_dim_limit_y: 1024 thread_dim_limit_z: 64"
-    # Of what a core shares, 1 KiB of each block is the system's.
-    sharing = f"shared_memory_per_block: 49152 shared_memory_per_core: {shared} "
-    sharing += f"shared_memory_per_block_optin: {shared - 1024}"
-    return (
-        f"gpu_device_info {{ {limits} {grid} {block} {sharing} core_count: {cores} fpus_per_core: {fpus} "
-        f"registers_per_core_limit: 65536 registers_per_block_limit: 65536 l2_cache_size: {l2} clock_rate_ghz: {clock} "
-        f"memory_bandwidth: {bandwidth:.0f} device_memory_size: {memory} cuda_compute_capability {{ {capability} }} }} "
-        'platform_name: "CUDA" dnn_version_info { major: 9 minor: 10 }'
-    )
-
-
-_HOPPER = (132, 128, 233_472, "major: 9 feature_extension: ACCELERATED_FEATURES", 52_428_800, 1.98)
-_AMPERE = (108, 64, 167_936, "major: 8", 41_943_040, 1.41)
+# XLA's description of a GPU, the fields of stream_executor's DeviceDescription.
+_NVIDIA = {
+    "threads_per_warp": 32,
+    "threads_per_block_limit": 1024,
+    "threads_per_core_limit": 2048,
+    "registers_per_core_limit": 65_536,
+    "registers_per_block_limit": 65_536,
+    "shared_memory_per_block": 49_152,
+    "block_dim_limit_x": 2**31 - 1,
+    "block_dim_limit_y": 65_535,
+    "block_dim_limit_z": 65_535,
+    "thread_dim_limit_x": 1024,
+    "thread_dim_limit_y": 1024,
+    "thread_dim_limit_z": 64,
+}
+# Of the shared memory of a core, 1 KiB of each block is the system's.
+_HOPPER = {
+    **_NVIDIA,
+    "core_count": 132,
+    "fpus_per_core": 128,
+    "shared_memory_per_core": 233_472,
+    "shared_memory_per_block_optin": 232_448,
+    "l2_cache_size": 52_428_800,
+    "clock_rate_ghz": 1.98,
+    "cuda_compute_capability": "{ major: 9 feature_extension: ACCELERATED_FEATURES }",
+}
+_AMPERE = {
+    **_NVIDIA,
+    "core_count": 108,
+    "fpus_per_core": 64,
+    "shared_memory_per_core": 167_936,
+    "shared_memory_per_block_optin": 166_912,
+    "l2_cache_size": 41_943_040,
+    "clock_rate_ghz": 1.41,
+    "cuda_compute_capability": "{ major: 8 }",
+}
 _HOPPER_FLOPS = {"bfloat16": 989e12, "tensorfloat32": 495e12, "float32": 67e12}
 _AMPERE_FLOPS = {"bfloat16": 312e12, "tensorfloat32": 156e12, "float32": 19.5e12}
 _GPUS = {1: "1x1x1", 4: "1x1x4", 8: "1x1x8", 16: "1x2x8"}  # slices, hosts, devices of each
 _FLAT, _CUBE = {1: "1x1", 4: "2x2", 8: "2x4", 16: "4x4"}, {1: "1x1x1", 4: "2x2x1", 8: "2x2x2", 16: "2x2x4"}
 
 
-def _gpu(name: str, device: tuple[Any, ...], flops: dict[str, float], memory: int, bandwidth: float) -> Target:
-    facts = _nvidia(*device, (memory, bandwidth))
-    return Target(name, "cuda", memory, bandwidth, flops, _GPUS, {"target_config": facts})
+def _gpu(name: str, chip: Mapping[str, Any], flops: Mapping[str, float], memory: int, bandwidth: float) -> Target:
+    facts = {**chip, "device_memory_size": memory, "memory_bandwidth": round(bandwidth)}
+    text = " ".join(f"{field}: {value}" for field, value in facts.items()).replace(": {", " {")
+    config = f'gpu_device_info {{ {text} }} platform_name: "CUDA" dnn_version_info {{ major: 9 minor: 10 }}'
+    return Target(name, "cuda", memory, bandwidth, flops, _GPUS, {"target_config": config})
 
 
 def _chips(version: str, layouts: dict[int, str]) -> dict[int, str]:

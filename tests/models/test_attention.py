@@ -68,6 +68,9 @@ class Device(NamedTuple):
         ("gpu", "9.0", jnp.bfloat16, 64, "cudnn"),
         ("gpu", "8.0", jnp.float16, 128, "cudnn"),
         ("cpu", "9.0", jnp.bfloat16, 64, "own"),
+        ("tpu", "", jnp.bfloat16, 64, "splash"),
+        ("tpu", "", jnp.bfloat16, 32, "own"),
+        ("tpu", "", jnp.float32, 64, "own"),
         ("gpu", "9.0", jnp.float32, 64, "own"),
         ("gpu", "7.5", jnp.bfloat16, 64, "own"),
         ("gpu", "gfx90a", jnp.bfloat16, 64, "own"),
@@ -77,6 +80,16 @@ class Device(NamedTuple):
 )
 def test_flash_attention_serves_where_cudnn_has_it(platform, capability, dtype, head, kernel):
     assert attention.kernel_for(Device(platform, capability), dtype, head) == kernel
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_kernel_of_tpus_equals_ours_forward_and_backward(causal):
+    arrays = qkv(jnp.float32, length=256, head=64)
+    splash = functools.partial(attention.splash, causal=causal, interpret=True)
+    ours = attention.attend_causally if causal else functools.partial(attention.attend_to_all, real_BL=None)
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)  # noqa: E731
+    close(splash(*arrays[:3]), ours(*arrays[:3]))
+    jax.tree.map(close, gradients(splash, *arrays), gradients(ours, *arrays))
 
 
 def test_flash_attention_lowers_for_cuda_forward_and_backward(monkeypatch):
