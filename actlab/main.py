@@ -3,6 +3,7 @@
   python -m actlab.main --config=configs/tinystories_gelu.py:small
   python -m actlab.main --config=configs/tinystories_gelu.py --config.optimizer.learning_rate=3e-4 --workdir=runs/mine
   python -m actlab.main --config=configs/seed_study.py:small --dry_run
+  python -m actlab.main --config=configs/seed_study.py:char --dry_run --target=h100
   python -m actlab.main --config=runs/mine/config.json --workdir=runs/mine_again    (the same runs once more)
   python -m actlab.main --config=runs/mine/config.json --run=relu-lr0.001-seed2     (one run of a sweep, by itself)
   python -m actlab.main --config=runs/mine/config.json:mine.py   (with an activation that mine.py registers)
@@ -22,6 +23,8 @@ from absl import flags
 from actlab.__main__ import program
 from actlab.cli import command
 from actlab.config import overrides, sweep
+from actlab.errors import UserError
+from actlab.training import targets
 
 
 @command.entry
@@ -32,6 +35,9 @@ def main(argv: Sequence[str]) -> int:
     command.define_path("workdir", None, "Folder of a run, a sweep or a comparison.", given)
     flags.DEFINE_string("run", None, "Name of one run of a sweep.", flag_values=given)
     flags.DEFINE_bool("dry_run", False, "Prints the plan and trains nothing.", flag_values=given)
+    flags.DEFINE_string(
+        "target", None, "With --dry_run: plans for h100, h200, a100, v4, v5e or v6e, or v5e:8.", flag_values=given
+    )
     flags.DEFINE_bool(
         "extend", False, "Adds the runs that the sweep has now to a workdir begun with fewer values.", flag_values=given
     )
@@ -40,6 +46,9 @@ def main(argv: Sequence[str]) -> int:
     command.parse(__doc__, words, given)
     workdir = pathlib.Path(given.workdir) if given.workdir else None
     profile = command.output_folder("profile", given.profile) if given.profile else None
+    target = targets.parse(given.target) if given.target is not None else None
+    if target and not given.dry_run:
+        raise UserError(f"--target={given.target} plans for devices that are not here: add --dry_run.")
     request = overrides.read(source, changes)
     if given.run is not None:
         config = sweep.find(request.config, given.run, request.overridden).config
@@ -47,13 +56,15 @@ def main(argv: Sequence[str]) -> int:
         overrides.require_effect(request)
         config = request.config
     command.require_known_activations(config)
+    if target:
+        targets.prepare()
 
     from actlab.sweeps import session
     from actlab.training import devices
 
     devices.join_processes()  # before anything asks jax for its devices
     line = [*command.PYTHON, "actlab.main", *argv]
-    return session.run(config, request.label, workdir, line, given.dry_run, profile, given.extend)
+    return session.run(config, request.label, workdir, line, given.dry_run, profile, given.extend, target)
 
 
 if __name__ == "__main__":

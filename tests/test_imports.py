@@ -50,7 +50,7 @@ MAY_IMPORT = {
         "sweeps",
         "workdir",
     },
-    "bench": {"activations", "config", "models", "training"},
+    "bench": {"activations", "config", "data", "models", "training"},
     "api": {"activations", "adaptive", "config", "data", "models", "sweeps", "training", "workdir"},
     "main": {"__main__", "cli", "config", "sweeps", "training"},
     "__init__": set(),

@@ -5,7 +5,7 @@ fast it is, of which the roofline is a bound, and on GPUs which products cuBLAS 
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -164,7 +164,7 @@ _COLUMNS = (
 )
 
 
-def table(rows: Sequence[dict[str, Any]]) -> Table:
+def table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """What one asks first: a row per program, with memory on a device and the bound on the time of an update."""
     shown = Table("target", "program", "fits", "GiB", "of memory", "at least", "kernels and collectives", box=None)
     for row in rows:

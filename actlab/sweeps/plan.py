@@ -5,7 +5,7 @@ import functools
 import statistics
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 from rich.console import Console
@@ -14,8 +14,9 @@ from rich.table import Table
 from actlab import config as config_lib
 from actlab.callbacks.terminal import Lane
 from actlab.probes import schedule
-from actlab.training import devices, programs
+from actlab.training import devices, programs, targets
 from actlab.training.program_spec import ProgramSpec
+from actlab.training.targets import Target
 
 # Fields of the model on which neither its shape nor, to speak of, its speed depends.
 NO_SHAPE = ("model.activation", "model.init", "model.parametrization", "model.base_width")
@@ -26,7 +27,7 @@ class Calibration(NamedTuple):
     """The cost of one lane: memory on each of its devices, and device-seconds per update."""
 
     need: devices.MemoryNeed
-    seconds_per_step: float
+    seconds_per_step: float  # as measured, or at least
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,23 +68,51 @@ def calibrate(spec: ProgramSpec) -> Calibration:
     return Calibration(devices.memory_need(program.functions.train), statistics.median(taken) * program.mesh.size)
 
 
-def make(specs: Sequence[ProgramSpec]) -> list[Plan]:
+def calibrate_for(spec: ProgramSpec, target: Target, available: Sequence[Any], n_data: int) -> Calibration:
+    """The same for devices that are not here, over `n_data` of which a batch is split.
+
+    It is what their compiler says, and the least time that they allow.
+
+    Raises:
+        UserError: if the compiler finds no way to fit it into memory.
+    """
+    alone = config_lib.replace(spec.config, **{"devices.lane": 1, "devices.data": n_data})
+    lanes = spec.part(spec.names[:1]).lanes
+    program = programs.build(spec.model, alone, lanes, spec.objective, target=available)
+    try:
+        facts = targets.compiled_facts(program.lower("train"))
+    except jax.errors.JaxRuntimeError as error:
+        if not devices.is_out_of_memory(error):
+            raise
+        raise devices.one_lane_too_large(spec.config.data.batch_size) from error
+    work = spec.costs.flops_per_token * alone.data.batch_size * alone.model.context
+    seconds = target.roofline(alone.train.dtype, work / program.mesh.size, facts)
+    need = devices.MemoryNeed(facts.arguments + facts.outputs, facts.temporaries + facts.code)
+    return Calibration(need, seconds * program.mesh.size)
+
+
+def make(specs: Sequence[ProgramSpec], target: tuple[Target, int] | None = None) -> list[Plan]:
     """The plan of programs; each shape of model is calibrated once, with the first activation that has it.
+
+    It is for this process's devices, or for a number of devices of a `target`.
 
     Raises:
         UserError: if there are too few devices, they do not divide the lanes or rows, or a process has none of them.
     """
     known: dict[tuple[object, ...], Calibration] = {}
     plans = []
+    available = target[0].devices(target[1]) if target else jax.devices()
     for spec in specs:
         config = spec.config
         size = (len(spec.names), config.data.batch_size)
-        devices.idle_devices(devices.make_mesh(config.devices, *size), *size)  # raises before anything is compiled
+        mesh = devices.make_mesh(config.devices, *size, available)  # raises before anything is compiled
+        if not target:
+            devices.idle_devices(mesh, *size)
         shape = (config.data.batch_size, config.train.steps_per_call, config.train.dtype)
         key = (*shape, *(value for path, value in config_lib.flat(config).items() if _shapes(path)))
         if key not in known:
-            known[key] = calibrate(spec)
-        plans.append(_plan(spec, known[key]))
+            known[key] = calibrate_for(spec, target[0], available, mesh.shape["data"]) if target else calibrate(spec)
+        plans.append(_plan(spec, known[key], mesh, target[0].usable if target else devices.free_memory()))
     return plans
 
 
@@ -91,12 +120,11 @@ def _shapes(path: str) -> bool:
     return path.startswith("model.") and path not in NO_SHAPE
 
 
-def _plan(spec: ProgramSpec, calibration: Calibration) -> Plan:
+def _plan(spec: ProgramSpec, calibration: Calibration, mesh: jax.sharding.Mesh, free: int) -> Plan:
     config, n_lanes = spec.config, len(spec.names)
-    mesh = devices.make_mesh(config.devices, n_lanes, config.data.batch_size)
     n_lane, per_lane = mesh.shape["lane"], mesh.size // mesh.shape["lane"]
     by_map = devices.maps_lanes(config, mesh)
-    fits = devices.most_lanes(calibration.need, by_map, devices.free_memory()) * n_lane
+    fits = devices.most_lanes(calibration.need, by_map, free) * n_lane
     lanes = devices.split_lanes(n_lanes, min(fits, config.devices.max_lanes or fits), n_lane)
     at_once = -(-max(lanes) // n_lane)  # lanes on a device
     state, work = calibration.need
@@ -109,7 +137,7 @@ def _plan(spec: ProgramSpec, calibration: Calibration) -> Plan:
     return Plan(spec, tuple(lanes), mesh.size, size, seconds)
 
 
-def show(console: Console, plans: Sequence[Plan]) -> None:
+def show(console: Console, plans: Sequence[Plan], target: tuple[Target, int] | None = None) -> None:
     """Prints the plan, a row per program."""
     table = Table(
         "program", "lanes", "devices", "parameters", "MFLOP/token", "memory", "time", box=None, pad_edge=False
@@ -121,11 +149,15 @@ def show(console: Console, plans: Sequence[Plan]) -> None:
         size, duration = f"{plan.bytes / 2**20:,.0f} MiB", _duration(plan.seconds)
         table.add_row(label, lanes, str(plan.n_devices), f"{costs.parameters:,}", flops, size, duration)
     console.print(table)
-    n_runs, total = sum(len(plan.spec.names) for plan in plans), sum(plan.seconds for plan in plans)
-    console.print(
-        f"in all      {n_runs} runs in {sum(len(plan.lanes) for plan in plans)} programs, about {_duration(total)}, "
-        "by a few updates of one lane on this machine"
-    )
+    n_runs, total = sum(len(plan.spec.names) for plan in plans), _duration(sum(plan.seconds for plan in plans))
+    bound = f"about {total}, by a few updates of one lane on this machine"
+    if target:
+        speed = f"{target[0].bandwidth / 1e12:.2f} TB/s"
+        bound = (
+            f"at least {total}: every product at the peak of {target[0].name}, memory at {speed}; expect two to three "
+            "times that, and more for small models"
+        )
+    console.print(f"in all      {n_runs} runs in {sum(len(plan.lanes) for plan in plans)} programs, {bound}")
 
 
 def labels(specs: Sequence[ProgramSpec]) -> list[str]:

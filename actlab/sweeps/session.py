@@ -35,6 +35,7 @@ from actlab.training import devices, program_spec, programs
 from actlab.training.checkpoint import Checkpoints, newest
 from actlab.training.loop import Loop, StopSignal
 from actlab.training.program_spec import ProgramSpec
+from actlab.training.targets import Target
 from actlab.workdir import documents, integrity, manifest
 from actlab.workdir.records import METRICS, RESULTS, TRACES, Row, Workdir, table
 from actlab.workdir.results import result_row
@@ -61,18 +62,20 @@ def run(
     dry_run: bool = False,
     profile: pathlib.Path | None = None,
     extend: bool = False,
+    target: tuple[Target, int] | None = None,
 ) -> int:
     """Trains the runs of a config, resumes them, or says that they are done; returns the exit code.
 
     `label` names the default workdir, runs/LABEL-FINGERPRINT. A dry run prints the plan and writes nothing but prepared
     data. With `profile`, a folder, a few updates of the first program are traced into it instead. With `extend` the
-    workdir may have been begun with fewer runs of the same design, and is given the others.
+    workdir may have been begun with fewer runs of the same design, and is given the others. A dry run with a `target`
+    plans for so many of these devices.
 
     Raises:
         UserError: for whatever the user can fix.
     """
     with StopSignal(later=True) as stop:
-        return _run(config, label, workdir, command, dry_run, profile, extend, stop)
+        return _run(config, label, workdir, command, dry_run, profile, extend, target, stop)
 
 
 def _run(
@@ -83,6 +86,7 @@ def _run(
     dry_run: bool,
     profile: pathlib.Path | None,
     extend: bool,
+    target: tuple[Target, int] | None,
     stop: StopSignal,
 ) -> int:
     console = lines(quiet=jax.process_index() > 0)
@@ -103,9 +107,9 @@ def _run(
     manifest.require_same_data(records, tokens.name, tokens.fingerprint)
     computed = trained.function_values(config for spec in specs for config in spec.configs)
     trained.require_same_functions(records, computed)
-    plans = plan.make(specs) if len(runs) > 1 or dry_run else []
+    plans = plan.make(specs, target) if len(runs) > 1 or dry_run else []
     if plans:
-        plan.show(console, plans)
+        plan.show(console, plans, target)
     if dry_run:
         return 0
     records.open(config, extend)
