@@ -5,7 +5,7 @@ fast it is, of which the roofline is a bound, and on GPUs which products cuBLAS 
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -57,12 +57,12 @@ class Case:
 
 _FUNCTIONS = ("train", "evaluate", "probe", "census", "curvature")
 ALONE = (
-    Case("char", "bfloat16", functions=_FUNCTIONS),
     Case("char", "bfloat16", lanes=6),
     Case("char", "bfloat16", lanes=6, remat=True),
     Case("124M", "bfloat16"),
     Case("124M", "bfloat16", remat=True),
     Case("bert-base", "bfloat16", functions=("train", "evaluate")),
+    Case("char", "bfloat16", functions=_FUNCTIONS),
     Case("paper", "bfloat16"),
     Case("paper", "bfloat16", remat=True),
     Case("char", "float32", lanes=6),  # a TPU's compiler takes minutes, since a product is six there
@@ -74,20 +74,29 @@ SEVERAL = (
 )
 
 
-def measure(chosen: Sequence[tuple[Target, int]], sizes: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """A row per target, number of devices and function of a program of these sizes.
+_KEY = ("target", "devices", "size", "dtype", "split", "lanes", "rows", "remat", "function")
+
+
+def measure(
+    chosen: Sequence[tuple[Target, int]], sizes: Sequence[str], known: Sequence[Mapping[str, Any]] = ()
+) -> Iterator[Mapping[str, Any]]:
+    """A row per target, number of devices and function of a program of these sizes, after those that are `known`.
 
     Raises:
         UserError: for a target whose compiler is not installed.
     """
+    yield from known
+    done = {tuple(str(row[column]) for column in _KEY) for row in known}
     for target, number in chosen:
         devices = target.devices(number)
         for case in ALONE if number == 1 else SEVERAL:
             if case.size in sizes:
-                yield from _rows(target, devices, case)
+                yield from _rows(target, devices, case, done)
 
 
-def _rows(target: Target, devices: Sequence[Any], case: Case) -> Iterator[dict[str, Any]]:
+def _rows(
+    target: Target, devices: Sequence[Any], case: Case, done: Collection[tuple[str, ...]] = ()
+) -> Iterator[dict[str, Any]]:
     config, number = case.config(len(devices)), len(devices)
     objective: Objective = NEXT_TOKEN
     if config.model.kind == "encoder":
@@ -111,6 +120,8 @@ def _rows(target: Target, devices: Sequence[Any], case: Case) -> Iterator[dict[s
             "remat": case.remat,
             "function": function,
         }
+        if tuple(map(str, about.values())) in done:
+            continue
         yield about | _compiled(target, program, function, _examples(objective, config, function), config, work)
 
 
@@ -131,7 +142,7 @@ def _compiled(
     except jax.errors.JaxRuntimeError as error:
         if not is_out_of_memory(error):
             raise
-        return {**dict.fromkeys(_COLUMNS, ""), "fits": "no: the compiler found no way"}
+        return {**dict.fromkeys(COLUMNS[len(_KEY) :], ""), "fits": "no: the compiler found no way"}
     is_training = function == "train"
     return {
         "fits": "yes" if facts.memory <= target.usable else "no",
@@ -149,7 +160,8 @@ def _compiled(
     }
 
 
-_COLUMNS = (
+COLUMNS = (
+    *_KEY,
     "fits",
     "compile_seconds",
     "arguments_MiB",
@@ -168,13 +180,13 @@ _COLUMNS = (
 def table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """What one asks first: a row per program, with memory on a device and the bound on the time of an update."""
     shown = Table("target", "program", "fits", "GiB", "of memory", "at least", "kernels and collectives", box=None)
-    for row in rows:
-        parts = [row["function"], row["size"], row["dtype"], f"{row['lanes']} lanes" if row["lanes"] > 1 else ""]
-        parts += [row["split"] if row["devices"] > 1 else "", "remat" if row["remat"] else ""]
+    for row in rows:  # of numbers, or of a file's text
+        parts = [row["function"], row["size"], row["dtype"], f"{row['lanes']} lanes" if int(row["lanes"]) > 1 else ""]
+        parts += [row["split"] if int(row["devices"]) > 1 else "", "remat" if str(row["remat"]) == "True" else ""]
         mib = [row[f"{kind}_MiB"] for kind in ("arguments", "temporaries", "code")]
-        size = "" if "" in mib else f"{sum(mib) / 1024:.1f}"
-        share = "" if row["share_of_memory"] == "" else f"{row['share_of_memory']:.0%}"
-        bound = "" if row["roofline_ms"] == "" else f"{row['roofline_ms']:g} ms"
+        size = "" if "" in mib else f"{sum(map(float, mib)) / 1024:.1f}"
+        share = "" if row["share_of_memory"] == "" else f"{float(row['share_of_memory']):.0%}"
+        bound = "" if row["roofline_ms"] == "" else f"{float(row['roofline_ms']):g} ms"
         notes = "; ".join(filter(None, (row["kernels"], row["collectives"])))
         target = f"{row['target']}:{row['devices']}"
         shown.add_row(target, " ".join(filter(None, parts)), row["fits"], size, share, bound, notes)

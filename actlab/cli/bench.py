@@ -8,7 +8,8 @@
 
 `training` measures one run; with the `reference` extra installed, GPT-2 from transformers on PyTorch is measured
 too, turn by turn. `targets` compiles programs for GPUs and TPUs that are not here: memory, kernels, collectives, and a
-bound on their time. `activations` measures each activation against ReLU, alone and in a feed-forward layer.
+bound on their time; it goes on with a table that it began. `activations` measures each activation against ReLU, alone
+and in a feed-forward layer.
 """
 
 import csv
@@ -82,7 +83,8 @@ def _targets(given: flags.FlagValues, out: pathlib.Path | None) -> None:
 
     from actlab.bench import targets as bench
 
-    rows = list(_written(out, bench.measure(chosen, given.models)))
+    known = _known(out, bench.COLUMNS)
+    rows = list(_written(out, bench.measure(chosen, given.models, known)))
     command.console(soft_wrap=False).print(bench.table(rows))
 
 
@@ -95,6 +97,24 @@ def _training(given: flags.FlagValues, out: pathlib.Path | None) -> None:
             raise UserError(f"unknown --shapes={name}: {suggestion(name, training.SHAPES)}")
     rows = list(_written(out, training.measure(shapes, _repetitions(given, default=5, least=1))))
     command.console(soft_wrap=False).print(timing.plain(rows))
+
+
+def _known(out: pathlib.Path | None, columns: Sequence[str]) -> list[dict[str, str]]:
+    """The rows of a table that was begun.
+
+    Raises:
+        UserError: for a file that is another table.
+    """
+    if out is None or not out.exists():
+        return []
+    try:
+        with out.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"--out={out} cannot be read ({error}): name another file.") from error
+    if any(list(row) != list(columns) or None in row.values() for row in rows):
+        raise UserError(f"--out={out} is not a table of this command, or not whole: name another file.")
+    return rows
 
 
 def _activations(given: flags.FlagValues, out: pathlib.Path | None) -> None:
