@@ -33,6 +33,8 @@ def test_an_interrupt_that_python_drops_is_remembered(small_sweep, tmp_path, mon
         return whole(*words)
 
     monkeypatch.setattr(session, "prepare", open_data)
+    # A shell's background ignores it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     handler = signal.getsignal(signal.SIGINT)
     assert session.run(small_sweep, "sweep", tmp_path / "w", ["test"]) == 130
     assert dropped == [KeyboardInterrupt] and signal.getsignal(signal.SIGINT) is handler
@@ -40,18 +42,36 @@ def test_an_interrupt_that_python_drops_is_remembered(small_sweep, tmp_path, mon
     assert set(steps) == {0}
     monkeypatch.undo()
     assert session.run(small_sweep, "sweep", tmp_path / "w", ["test"]) == 0
+    signal.signal(signal.SIGINT, before)
+
+
+# After the first signal a save takes a minute, so that a second one comes before it ends.
+PROGRAM = """
+import signal, time
+from actlab import __main__, main
+from actlab.training.checkpoint import Checkpoints
+
+def save(*args, whole=Checkpoints.save, **more):
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL and SLOW:
+        time.sleep(60)
+    return whole(*args, **more)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+Checkpoints.save = save
+__main__.program(main.main)
+"""
 
 
 @pytest.fixture
 def begin(small_sweep, tmp_path):
     """Starts a training that does not end, and gives (process, its rows)."""
 
-    def begin(**streams):
+    def begin(slow=False, **streams):
         config = replace(small_sweep, **{"train.n_steps": 10**8, "train.steps_per_call": 50})
         (tmp_path / "long.json").write_text(config_lib.to_json(config))
         words = [f"--config={tmp_path / 'long.json'}", f"--workdir={tmp_path / 'w'}"]
         return subprocess.Popen(
-            [sys.executable, "-m", "actlab.main", *words],
+            [sys.executable, "-c", PROGRAM.replace("SLOW", str(slow)), *words],
             **{"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True} | streams,
         )
 
@@ -66,7 +86,7 @@ def wait_for_rows(process, workdir):
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_while_it_trains(begin, tmp_path, times):
-    process = begin()
+    process = begin(slow=times == 2)
     wait_for_rows(process, tmp_path / "w")
     process.send_signal(signal.SIGINT)
     assert process.stderr.readline() == "\n"

@@ -48,7 +48,9 @@ def losses(workdir, step):
 def uncalibrated():
     """Every program is one program; what a plan measures is another test's."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "make", lambda specs: [plan.Plan(one, (len(one.names),), 1, 0, 0.0) for one in specs])
+        patch.setattr(
+            plan, "make", lambda specs, target: [plan.Plan(one, (len(one.names),), 1, 0, 0.0) for one in specs]
+        )
         yield
 
 
