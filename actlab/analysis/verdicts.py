@@ -177,7 +177,7 @@ def _tests(contrast: Contrast, results: Sequence[Result]) -> Iterator[tuple[Cont
     for place in dict.fromkeys(run.axes_among(varying) for runs in matching for run in runs) or {(): None}:
         here = [[run for run in runs if run.axes_among(varying) == place] for runs in matching]
         done = [[run for run in runs if run.done] for runs in here]
-        _require_comparable(done)
+        _require_comparable(contrast.arms, done)
         measured = measure(contrast, _grid(contrast, done))
         n_open = len({run.run for runs in here for run in runs if not run.done})
         if n_open:
@@ -203,15 +203,23 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def _require_comparable(arms: Sequence[Sequence[Result]]) -> None:
-    for runs in arms:
+def _require_comparable(arms: Sequence[Arm], trained: Sequence[Sequence[Result]]) -> None:
+    for runs in trained:
         require_run_once(runs)
-    every = list(itertools.chain(*arms))
+    every = list(itertools.chain(*trained))
     for what in ("data", "tokenizer"):
         require_one(what, every, operator.attrgetter(what))
     require_one("tokens", [run for run in every if run.status == "finished"], lambda run: run.tokens)
-    if every:
-        spread("parameters", every)
+    # A contrast may compare differences at several widths; within a difference the models are of one size.
+    places: list[tuple[Any, list[Result]]] = []
+    for arm, runs in zip(arms, trained, strict=True):
+        known = next((found for where, found in places if where == dict(arm.where)), None)
+        if known is None:
+            places.append((dict(arm.where), known := []))
+        known += runs
+    for _, runs in places:
+        if runs:
+            spread("parameters", runs)
 
 
 def _grid(contrast: Contrast, arms: Sequence[Sequence[Result]]) -> Grid:

@@ -188,6 +188,24 @@ def test_arms_that_cannot_be_compared_are_refused(tables, change, words):
         word(tables, rows, lower("gelu", "relu", at=1e-3))
 
 
+def test_a_gap_is_compared_between_widths_and_models_are_of_one_size_within_each(tables):
+    rows = [
+        row | {"parameters": 10 * width, "model.d_model": width}
+        for width, gap in ((32, 0.1), (64, 0.3))
+        for row in planted(tables, {"gelu": 1.0, "relu": 1.0 + gap})
+    ]
+    at = lambda name, width: Arm(name, 1e-3, {"model.d_model": width})  # noqa: E731
+    grows = gap_grows(*((at("relu", width), at("gelu", width)) for width in (32, 64)))
+    decision = word(tables, rows, grows)
+    assert decision.verdict == "supported"
+    assert decision.as_dict()["evidence"]["mean"] == pytest.approx(0.2, abs=0.01)
+    larger = [
+        row | {"parameters": 1000} if (row["activation"], row["model.d_model"]) == ("relu", 64) else row for row in rows
+    ]
+    with pytest.raises(UserError, match="mixes scales"):
+        word(tables, larger, grows)
+
+
 def test_a_run_given_twice_and_a_claim_without_contrasts_are_refused(tables):
     rows = planted(tables, {"gelu": 1.0, "relu": 1.1})
     with pytest.raises(UserError, match="comes twice"):
