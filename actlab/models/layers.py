@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
@@ -112,7 +113,8 @@ class Readout(NamedTuple):
 
 def readout(spec: Spec, kernel_DV: Float[Array, "D V"], bias_V: Float[Array, "V"] | None = None) -> Readout:
     """The output projection with a float32 kernel; under mup its product is divided by the width ratio."""
-    kernel_DV = kernel_DV.astype(spec.dtype)
+    # The loss may use it chunk by chunk, in a loop.
+    kernel_DV = whole(spec, kernel_DV.astype(spec.dtype))
     return Readout(kernel_DV if spec.width_ratio == 1 else kernel_DV / spec.width_ratio, bias_V)
 
 
@@ -282,6 +284,13 @@ def by_rows(spec: Spec, x: Array) -> Array:
     Without it the compiler may split a layer's units over the devices between which its weights are split.
     """
     return x if spec.rows is None else jax.lax.with_sharding_constraint(x, spec.rows)
+
+
+def whole(spec: Spec, kernel: Array) -> Array:
+    """A matrix whole on every device: gathered here, once, and not in each turn of a loop that uses it."""
+    if spec.rows is None:
+        return kernel
+    return jax.lax.with_sharding_constraint(kernel, NamedSharding(spec.rows.mesh, PartitionSpec()))
 
 
 class Attention(nn.Module):

@@ -38,6 +38,12 @@ class Model:
         kernel = attention.kernel_for(device, self.spec.dtype, self.spec.d_head)
         return self._with(attention=kernel, rows=rows if rows.mesh.size > 1 else None, remat=remat)
 
+    @property
+    def n_splits(self) -> int:
+        """The number of devices, or groups of them, over which the rows of a batch are split."""
+        rows = self.spec.rows
+        return 1 if rows is None else math.prod(rows.mesh.shape[name] for name in rows.spec[0])
+
     def twice_differentiable(self) -> "Model":
         """The same model with kernels that have second derivatives."""
         return self._with(attention="own")

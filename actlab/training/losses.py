@@ -53,7 +53,7 @@ def loss(model: Model, params: Any, examples: Examples, key: PRNGKeyArray | None
     """
     x_BKD, readout, _ = model.hidden(params, **examples.inputs, key=key)
     n_rows, n_places = examples.targets.shape
-    n_chunks = chunks(n_rows, n_places, readout.kernel_DV.shape[1])
+    n_chunks = chunks(n_rows // model.n_splits, n_places, readout.kernel_DV.shape[1])
     if n_chunks == 1:
         return weighted_sum(x_BKD, readout, examples.targets, examples.weights)
     return chunked_sum(n_chunks, x_BKD, readout, examples.targets, examples.weights)
@@ -68,7 +68,7 @@ def of_targets(
     """
     x_BKD, readout, _ = model.hidden(params, **examples.inputs)
     n_rows, n_places = examples.targets.shape
-    n_chunks = chunks(n_rows, n_places, readout.kernel_DV.shape[1])
+    n_chunks = chunks(n_rows // model.n_splits, n_places, readout.kernel_DV.shape[1])
 
     def of_chunk(chunk: Any) -> tuple[Array, Array | None]:
         x_BLD, targets_BL, weights_BL = chunk
@@ -103,7 +103,7 @@ def macro_f1(confusion: Float[np.ndarray, "*S C C"]) -> Float[np.ndarray, "*S"]:
 
 
 def chunks(n_rows: int, length: int, vocab_size: int) -> int:
-    """The number of chunks of positions: the fewest MOST_LOGITS allows, or up to twice that if they divide evenly."""
+    """Chunks of positions for a device's rows: the fewest MOST_LOGITS allows, or up to twice that if they are even."""
     # Uneven chunks are padded, and padding costs as much as a position.
     least = min(length, -(-n_rows * length * vocab_size // MOST_LOGITS))
     return next((n for n in range(least, 2 * least) if length % n == 0), least)

@@ -21,6 +21,7 @@ ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
     "CUDA_VISIBLE_DEVICES": "-1",
     "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # which a lock file otherwise forbids, and a killed process leaves
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_ACCELERATOR_TYPE": "v5litepod-4",
     "TPU_WORKER_HOSTNAMES": "localhost",
@@ -226,6 +227,7 @@ _KERNELS = {
 _COLLECTIVE = re.compile(
     r" = (\(?[^=]*?) (all-reduce|all-gather|reduce-scatter|collective-permute|all-to-all)(-start)?\("
 )
+_CHANNEL = re.compile(r"channel_id=(\d+)")
 _ARRAY = re.compile(r"\b(pred|[suf]\d+|bf16)\[([\d,]*)\]")
 
 
@@ -235,11 +237,19 @@ def _kernels(text: str) -> dict[str, int]:
 
 
 def collectives(text: str) -> tuple[tuple[str, int, int], ...]:
-    """Kind, number and bytes of results of the collectives in a compiled program's text.
+    """Kind, number and bytes of results of the collectives in a compiled program's text; those of a loop count once.
 
-    An asynchronous one repeats its operand before its result."""
+    An asynchronous one repeats its operand before its result. A TPU's compiler repeats one, with its channel, in each
+    computation that it overlaps with.
+    """
     found: dict[str, list[int]] = collections.defaultdict(list)
-    for shapes, kind, starts in _COLLECTIVE.findall(re.sub(r"/\*.*?\*/", "", text)):
+    channels = set()
+    for line in re.sub(r"/\*.*?\*/", "", text).splitlines():
+        match, channel = _COLLECTIVE.search(line), _CHANNEL.search(line)
+        if match is None or (channel and channel[1] in channels):
+            continue
+        channels |= {channel[1]} if channel else set()
+        shapes, kind, starts = match.groups()
         sizes = [_bytes(*array) for array in _ARRAY.findall(shapes)]
         # all-reduce-start has results only; the others a tuple of operands and one of results.
         found[kind].append(sum(sizes[len(sizes) // 2 :]) if starts and kind != "all-reduce" else sum(sizes))

@@ -43,7 +43,8 @@ def test_collectives_are_read_from_text_with_the_bytes_of_their_results():
   %b = (bf16[16]{0}, /*index=1*/f32[2,3]{1,0}) all-reduce-start(bf16[16]{0} %y, f32[2,3]{1,0} %z), to_apply=%add
   %c = (f32[2]{0}, f32[8]{0}) all-gather-start(f32[2]{0} %w), dimensions={0}
   %d = f32[8]{0} all-gather-done((f32[2]{0}, f32[8]{0}) %c)
-  %e = pred[] all-reduce(pred[] %p), to_apply=%or
+  %e = pred[] all-reduce(pred[] %p), channel_id=7, to_apply=%or
+  %f = pred[] all-reduce(pred[] %p), channel_id=7, to_apply=%or
 """
     assert targets.collectives(text) == (("all-gather", 2, 128 + 32), ("all-reduce", 2, 32 + 24 + 1))
 
