@@ -92,6 +92,8 @@ def program(run: Callable[[], int] | None = None) -> NoReturn:
             code = 2
         # Python would try again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if "jax" in sys.modules and sys.modules["jax"].distributed.is_initialized():
+            os._exit(code)  # JAX would wait for the other processes, which wait for this one
     if code == 130:
         os._exit(code)  # without waiting for threads, which a further Ctrl-C would interrupt with a traceback
     sys.exit(code)

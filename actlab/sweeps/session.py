@@ -5,6 +5,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import functools
 import hashlib
 import itertools
@@ -122,9 +123,7 @@ def _run(
             devices.wait_for_processes("the manifest is written")
             return Session(prepared, records, console).run(stop)
     except UserError as error:
-        if jax.process_count() > 1:
-            raise UnsharedError(str(error)) from error
-        raise
+        raise _own(str(error)) from error
     except (jax.errors.JaxRuntimeError, ValueError) as error:
         if not devices.is_lost_process(error):
             raise
@@ -133,10 +132,17 @@ def _run(
             "same command, which resumes from the last checkpoint."
         ) from error
     except OSError as error:
-        raise UserError(
+        if error.errno == errno.EPIPE:
+            raise  # of standard output: see actlab.__main__.program
+        raise _own(
             f"{error.filename or records.path} cannot be written ({reason_of(error)}): make room, or remove what is in "
             "the way, then run the same command, which resumes from the last checkpoint."
         ) from error
+
+
+def _own(message: str) -> UserError:
+    """The error of this process alone, if several train: it must not wait for the others, which wait for it."""
+    return UnsharedError(message) if jax.process_count() > 1 else UserError(message)
 
 
 def prepare(console: Console, config: Config, tokens: TokenCache | None = None) -> Prepared:

@@ -210,9 +210,7 @@ def build(
     abstract_state = jax.eval_shape(init, lanes_R.seed)
     shardings, whole = devices.state_shardings(mesh, abstract_state), devices.sharding(mesh)
     place = lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)  # noqa: E731
-    # Mapped lanes do on several devices too: that is for simulated ones and processes on CPU, whose collectives hung
-    # where processes ran ahead of each other.
-    alone = devices.maps_lanes(config, mesh)
+    alone = devices.maps_lanes(config, mesh) and mesh.shape["lane"] == 1
     train = over_lanes(_train, model, config, objective, alone, name="train", n_shared=1)
     evaluate = over_lanes(_evaluate, model, objective.counts_hits, name="evaluate", n_shared=1)
     # Probes are functions of their own, so that training costs the same with and without them.

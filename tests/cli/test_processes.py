@@ -97,11 +97,15 @@ def whole(one, tmp_path_factory):
     return workdir
 
 
-def send(processes, workdir, number, to):
-    """Sends a signal to one of the processes once they have trained for a while, and waits for all of them."""
+def train_for_a_while(processes, workdir):
     written = workdir / "metrics.jsonl"
     while processes[0].poll() is None and not (written.exists() and '"step": 600' in written.read_text()):
         time.sleep(0.01)
+
+
+def send(processes, workdir, number, to):
+    """Sends a signal to one of the processes once they have trained for a while, and waits for all of them."""
+    train_for_a_while(processes, workdir)
     processes[to].send_signal(number)
     began = time.monotonic()
     codes, outs = finish(processes)
@@ -130,3 +134,18 @@ def test_if_one_dies_the_other_ends_with_a_sentence_and_both_go_on(one, whole, t
     codes, outs = finish(start_two(one, tmp_path / "two", *LONG))
     assert codes == [0, 0], outs
     assert metrics(tmp_path / "two") == metrics(whole)
+
+
+@pytest.mark.devices
+def test_if_the_reader_of_what_one_prints_goes_away_both_end(one, tmp_path):
+    """Neither waits for the other, as JAX would at the exit of the first."""
+    first, second = start_two(one, tmp_path / "two", *LONG)
+    train_for_a_while([first, second], tmp_path / "two")
+    first.stdout.close()
+    try:
+        said = second.communicate(timeout=60)[0]
+        assert first.wait(60) == 141 and second.returncode == 2
+    finally:
+        first.kill()
+        second.kill()
+    assert "another process of this training has ended" in said
