@@ -5,6 +5,7 @@ is, refuted if any one is, equivalent if all are, and undecided otherwise. Holm'
 test decides nothing while runs of it are not trained.
 """
 
+import collections
 import dataclasses
 import itertools
 import json
@@ -177,7 +178,7 @@ def _tests(contrast: Contrast, results: Sequence[Result]) -> Iterator[tuple[Cont
     for place in dict.fromkeys(run.axes_among(varying) for runs in matching for run in runs) or {(): None}:
         here = [[run for run in runs if run.axes_among(varying) == place] for runs in matching]
         done = [[run for run in runs if run.done] for runs in here]
-        _require_comparable(contrast.arms, done)
+        _require_comparable(contrast, done)
         measured = measure(contrast, _grid(contrast, done))
         n_open = len({run.run for runs in here for run in runs if not run.done})
         if n_open:
@@ -203,23 +204,23 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def _require_comparable(arms: Sequence[Arm], trained: Sequence[Sequence[Result]]) -> None:
+def _require_comparable(contrast: Contrast, trained: Sequence[Sequence[Result]]) -> None:
     for runs in trained:
         require_run_once(runs)
     every = list(itertools.chain(*trained))
     for what in ("data", "tokenizer"):
         require_one(what, every, operator.attrgetter(what))
     require_one("tokens", [run for run in every if run.status == "finished"], lambda run: run.tokens)
-    # A contrast may compare differences at several widths; within a difference the models are of one size.
-    places: list[tuple[Any, list[Result]]] = []
-    for arm, runs in zip(arms, trained, strict=True):
-        known = next((found for where, found in places if where == dict(arm.where)), None)
-        if known is None:
-            places.append((dict(arm.where), known := []))
-        known += runs
-    for _, runs in places:
-        if runs:
-            spread("parameters", runs)
+    # Differences may be compared between widths: then models are of one size within each difference.
+    weights: dict[str, float] = collections.defaultdict(float)
+    places: dict[str, list[Result]] = collections.defaultdict(list)
+    for (weight, arm), runs in zip(contrast.terms, trained, strict=True):
+        place = repr(sorted(arm.where.items()))
+        weights[place] += weight
+        places[place] += runs
+    are_differences = all(math.isclose(weight, 0, abs_tol=1e-9) for weight in weights.values())
+    for runs in filter(None, places.values() if are_differences else [every]):
+        spread("parameters", runs)
 
 
 def _grid(contrast: Contrast, arms: Sequence[Sequence[Result]]) -> Grid:

@@ -78,26 +78,26 @@ _KEY = ("target", "devices", "size", "dtype", "split", "lanes", "rows", "remat",
 
 
 def measure(
-    chosen: Sequence[tuple[Target, int]], sizes: Sequence[str], known: Sequence[Mapping[str, Any]] = ()
+    chosen: Sequence[Target], sizes: Sequence[str], known: Sequence[Mapping[str, Any]] = ()
 ) -> Iterator[Mapping[str, Any]]:
-    """A row per target, number of devices and function of a program of these sizes, after those that are `known`.
+    """A row per target and function of a program of these sizes, after those that are `known`.
 
     Raises:
         UserError: for a target whose compiler is not installed.
     """
     yield from known
     done = {tuple(str(row[column]) for column in _KEY) for row in known}
-    for target, number in chosen:
-        devices = target.devices(number)
-        for case in ALONE if number == 1 else SEVERAL:
+    for target in chosen:
+        devices = target.devices()
+        for case in ALONE if target.number == 1 else SEVERAL:
             if case.size in sizes:
                 yield from _rows(target, devices, case, done)
 
 
 def _rows(
-    target: Target, devices: Sequence[Any], case: Case, done: Collection[tuple[str, ...]] = ()
+    target: Target, devices: Sequence[Any], case: Case, done: Collection[tuple[str, ...]]
 ) -> Iterator[dict[str, Any]]:
-    config, number = case.config(len(devices)), len(devices)
+    config, number = case.config(target.number), target.number
     objective: Objective = NEXT_TOKEN
     if config.model.kind == "encoder":
         n_ids = config.model.vocab_size or 0

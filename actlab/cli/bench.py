@@ -29,7 +29,6 @@ _OWN_FLAGS = {
     "targets": ("targets", "models"),
     "activations": ("activations", "dtypes", "sizes", "repetitions"),
 }
-_MODELS = ("char", "paper", "124M", "bert-base")  # as in bench/targets.py, which needs jax
 _MOST_REPETITIONS = 10_000
 _MOST_VALUES = 2**30  # of an array
 _SIZE = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
@@ -50,7 +49,9 @@ def main(argv: Sequence[str]) -> None:
         "targets: h100, h200, a100, v4, v5e, v6e; :4, :8 or :16 devices. Default: all.",
         flag_values=given,
     )
-    flags.DEFINE_list("models", list(_MODELS), "targets: sizes of model.", flag_values=given)
+    flags.DEFINE_list(
+        "models", None, "targets: sizes of model; char, paper, 124M, bert-base. Default: all.", flag_values=given
+    )
     flags.DEFINE_string("activations", None, "activations: their names, all by default.", flag_values=given)
     flags.DEFINE_list("dtypes", ["float32", "bfloat16"], "activations: dtypes of the computation.", flag_values=given)
     flags.DEFINE_list(
@@ -76,15 +77,16 @@ def _targets(given: flags.FlagValues, out: pathlib.Path | None) -> None:
     if names is None:
         names = [f"{target.name}:{number}" for target in targets.TARGETS.values() for number in target.layouts]
     chosen = [targets.parse(name, "--targets") for name in names or [""]]
-    for name in given.models or [""]:
-        if name not in _MODELS:
-            raise UserError(f"unknown --models={name}: {suggestion(name, _MODELS)}")
     targets.prepare()
 
     from actlab.bench import targets as bench
 
+    models = list(bench.SIZES) if given.models is None else given.models
+    for name in models or [""]:
+        if name not in bench.SIZES:
+            raise UserError(f"unknown --models={name}: {suggestion(name, bench.SIZES)}")
     known = _known(out, bench.COLUMNS)
-    rows = list(_written(out, bench.measure(chosen, given.models, known)))
+    rows = list(_written(out, bench.measure(chosen, models, known)))
     command.console(soft_wrap=False).print(bench.table(rows))
 
 

@@ -91,28 +91,28 @@ def calibrate_for(spec: ProgramSpec, target: Target, available: Sequence[Any], n
     return Calibration(need, seconds * program.mesh.size)
 
 
-def make(specs: Sequence[ProgramSpec], target: tuple[Target, int] | None = None) -> list[Plan]:
+def make(specs: Sequence[ProgramSpec], target: Target | None = None) -> list[Plan]:
     """The plan of programs; each shape of model is calibrated once, with the first activation that has it.
 
-    It is for this process's devices, or for a number of devices of a `target`.
+    It is for this process's devices, or for those of a `target`.
 
     Raises:
         UserError: if there are too few devices, they do not divide the lanes or rows, or a process has none of them.
     """
     known: dict[tuple[object, ...], Calibration] = {}
     plans = []
-    available = target[0].devices(target[1]) if target else jax.devices()
+    available = target.devices() if target else jax.devices()
     for spec in specs:
         config = spec.config
         size = (len(spec.names), config.data.batch_size)
         mesh = devices.make_mesh(config.devices, *size, available)  # raises before anything is compiled
         if not target:
             devices.idle_devices(mesh, *size)
-        shape = (config.data.batch_size, config.train.steps_per_call, config.train.dtype)
+        shape = (config.data.batch_size, config.train.steps_per_call, config.train.dtype, mesh.shape["data"])
         key = (*shape, *(value for path, value in config_lib.flat(config).items() if _shapes(path)))
         if key not in known:
-            known[key] = calibrate_for(spec, target[0], available, mesh.shape["data"]) if target else calibrate(spec)
-        plans.append(_plan(spec, known[key], mesh, target[0].usable if target else devices.free_memory()))
+            known[key] = calibrate_for(spec, target, available, mesh.shape["data"]) if target else calibrate(spec)
+        plans.append(_plan(spec, known[key], mesh, target.usable if target else devices.free_memory()))
     return plans
 
 
@@ -137,7 +137,7 @@ def _plan(spec: ProgramSpec, calibration: Calibration, mesh: jax.sharding.Mesh, 
     return Plan(spec, tuple(lanes), mesh.size, size, seconds)
 
 
-def show(console: Console, plans: Sequence[Plan], target: tuple[Target, int] | None = None) -> None:
+def show(console: Console, plans: Sequence[Plan], target: Target | None = None) -> None:
     """Prints the plan, a row per program."""
     table = Table(
         "program", "lanes", "devices", "parameters", "MFLOP/token", "memory", "time", box=None, pad_edge=False
@@ -152,9 +152,9 @@ def show(console: Console, plans: Sequence[Plan], target: tuple[Target, int] | N
     n_runs, total = sum(len(plan.spec.names) for plan in plans), _duration(sum(plan.seconds for plan in plans))
     bound = f"about {total}, by a few updates of one lane on this machine"
     if target:
-        speed = f"{target[0].bandwidth / 1e12:.2f} TB/s"
+        speed = f"{target.bandwidth / 1e12:.2f} TB/s"
         bound = (
-            f"at least {total}: every product at the peak of {target[0].name}, memory at {speed}; expect two to three "
+            f"at least {total}: every product at the peak of {target.name}, memory at {speed}; expect two to three "
             "times that, and more for small models"
         )
     console.print(f"in all      {n_runs} runs in {sum(len(plan.lanes) for plan in plans)} programs, {bound}")

@@ -63,14 +63,14 @@ def run(
     dry_run: bool = False,
     profile: pathlib.Path | None = None,
     extend: bool = False,
-    target: tuple[Target, int] | None = None,
+    target: Target | None = None,
 ) -> int:
     """Trains the runs of a config, resumes them, or says that they are done; returns the exit code.
 
     `label` names the default workdir, runs/LABEL-FINGERPRINT. A dry run prints the plan and writes nothing but prepared
     data. With `profile`, a folder, a few updates of the first program are traced into it instead. With `extend` the
     workdir may have been begun with fewer runs of the same design, and is given the others. A dry run with a `target`
-    plans for so many of these devices.
+    plans for its devices.
 
     Raises:
         UserError: for whatever the user can fix.
@@ -87,7 +87,7 @@ def _run(
     dry_run: bool,
     profile: pathlib.Path | None,
     extend: bool,
-    target: tuple[Target, int] | None,
+    target: Target | None,
     stop: StopSignal,
 ) -> int:
     console = lines(quiet=jax.process_index() > 0)

@@ -82,19 +82,14 @@ class Program:
         All but `train` and `init` take `examples`, of which only shapes and dtypes count: batches [N, B, ...], or one
         batch for `probe` and `curvature`.
         """
-
-        def struct(shape: tuple[int, ...], dtype: Any, sharding: Any) -> jax.ShapeDtypeStruct:
-            # With shardings: a function compiled for other ones refuses the arrays it is called with.
-            return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
-
         axes = (devices.BATCH,) if name in ("probe", "curvature") else (None, devices.BATCH)
-        of_batch = devices.sharding(self.mesh, *axes)
-        given = jax.tree.map(lambda leaf: struct(leaf.shape, leaf.dtype, of_batch), examples)
-        number = struct((), np.int32, devices.sharding(self.mesh))
+        given = _described(examples, devices.sharding(self.mesh, *axes))
+        number = jax.ShapeDtypeStruct((), np.int32, sharding=devices.sharding(self.mesh))
+        rows = jax.ShapeDtypeStruct(self.rows_shape, np.int32, sharding=_rows_sharding(self.mesh))
         state, params = self.abstract_state, self.abstract_state.params
         arguments: dict[str, tuple[Any, ...]] = {
             "init": (self.lanes.seed,),
-            "train": (state, self.lanes, struct(self.rows_shape, np.int32, _rows_sharding(self.mesh)), number),
+            "train": (state, self.lanes, rows, number),
             "evaluate": (params, given),
             "probe": (self.lanes, state, given, number),
             "curvature": (params, given, number),
@@ -200,8 +195,7 @@ def build(
         raise ValueError("an encoder sees the next token: it needs another objective")
     mesh = devices.make_mesh(config.devices, len(lanes), config.data.batch_size, target)
     model = model.on(devices.sharding(mesh, devices.BATCH), config.devices.remat)
-    lanes_R = _columns(lanes)
-    lanes_R = _shapes(lanes_R, mesh) if target else jax.device_put(lanes_R, devices.sharding(mesh, "lane"))
+    lanes_R = (_described if target else jax.device_put)(_columns(lanes), devices.sharding(mesh, "lane"))
 
     def over_lanes(function: Callable[..., Any], *static: Any, name: str, n_shared: int = 0) -> Callable[..., Any]:
         return _over_lanes(functools.partial(function, *static), config, mesh, name, n_shared)
@@ -209,7 +203,6 @@ def build(
     init = over_lanes(steps.init_state, model, config, name="init")
     abstract_state = jax.eval_shape(init, lanes_R.seed)
     shardings, whole = devices.state_shardings(mesh, abstract_state), devices.sharding(mesh)
-    place = lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)  # noqa: E731
     alone = devices.maps_lanes(config, mesh) and mesh.shape["lane"] == 1
     train = over_lanes(_train, model, config, objective, alone, name="train", n_shared=1)
     evaluate = over_lanes(_evaluate, model, objective.counts_hits, name="evaluate", n_shared=1)
@@ -231,7 +224,7 @@ def build(
     )
     width = objective.width(model.spec.context)
     rows_shape = (len(lanes), config.train.steps_per_call, config.data.batch_size, width)
-    return Program(functions, lanes_R, mesh, rows_shape, jax.tree.map(place, abstract_state, shardings))
+    return Program(functions, lanes_R, mesh, rows_shape, jax.tree.map(_described, abstract_state, shardings))
 
 
 def _columns(lanes: Sequence[Lane]) -> Lane:
@@ -240,9 +233,9 @@ def _columns(lanes: Sequence[Lane]) -> Lane:
     return Lane(*(values_R.astype(np.int32 if values_R.dtype.kind == "i" else np.float32) for values_R in columns))
 
 
-def _shapes(lanes_R: Lane, mesh: jax.sharding.Mesh) -> Any:
-    place = devices.sharding(mesh, "lane")
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), lanes_R)
+def _described(arrays: Any, sharding: jax.sharding.NamedSharding) -> Any:
+    """Shapes and dtypes in the place of arrays. With shardings: a function compiled for other ones refuses arrays."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), arrays)
 
 
 def _rows_sharding(mesh: jax.sharding.Mesh) -> jax.sharding.NamedSharding:
@@ -302,12 +295,11 @@ def _train(
         i, state, metrics = carry
         next_state, new = steps.train_step(model, config, lane, state, rows_KBW[i], objective)
         if not alone:
-            kept = lambda old, new: jnp.where(state.diverged, old, new)  # noqa: E731
-            next_state, new = jax.tree.map(kept, state, next_state), jax.tree.map(kept, nothing, new)
+            next_state = jax.tree.map(lambda old, new: jnp.where(state.diverged, old, new), state, next_state)
+            new = jax.tree.map(lambda one: jnp.where(state.diverged, 0.0, one), new)
         return i + 1, next_state, jax.tree.map(lambda all_K, one: all_K.at[i].set(one), metrics, new)
 
     # Places beyond n_steps, or after a divergence, stay 0; the loop reads none of them.
-    nothing = steps.Metrics(*(jnp.float32(0) for _ in steps.Metrics._fields))
     empty = steps.Metrics(*(jnp.zeros(rows_KBW.shape[0], jnp.float32) for _ in steps.Metrics._fields))
     return jax.lax.while_loop(goes_on, update, (jnp.int32(0), state, empty))[1:]
 

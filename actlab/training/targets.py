@@ -7,6 +7,7 @@ name of a topology, which libtpu knows.
 
 import collections
 import dataclasses
+import importlib.util
 import math
 import os
 import re
@@ -26,23 +27,25 @@ ENVIRONMENT = {
     "TPU_ACCELERATOR_TYPE": "v5litepod-4",
     "TPU_WORKER_HOSTNAMES": "localhost",
 }
+_COMPILERS = {"cuda": "jax_cuda13_plugin", "tpu": "libtpu"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A kind of device.
+    """A number of devices of one kind.
 
     `layouts` name, by the number of devices, how they are connected. Speeds are the maker's: `flops`, by `train.dtype`,
     in FLOP/s of matrix products, `bandwidth` in bytes/s.
     """
 
     name: str
-    platform: str  # of jax: cuda or tpu
+    platform: str  # of jax, and the extra that brings its compiler: cuda or tpu
     memory: int  # bytes
     bandwidth: float
     flops: Mapping[str, float]
     layouts: Mapping[int, str]
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    number: int = 1
 
     @property
     def usable(self) -> int:
@@ -58,29 +61,23 @@ class Target:
         least = facts.arguments + facts.outputs + 2 * facts.temporaries
         return max(flops / self.flops[dtype], (least if facts.accessed is None else facts.accessed) / self.bandwidth)
 
-    def devices(self, number: int) -> list[Any]:
-        """Devices to compile for, which cannot compute.
+    def devices(self) -> list[Any]:
+        """The devices, to compile for; they cannot compute.
 
         Raises:
             UserError: if the compiler is not installed.
         """
-        if number not in self.layouts:
-            raise ValueError(f"{self.name} has no layout of {number} devices")
         from jax.experimental import topologies
 
-        name = self.layouts[number]
-        try:
-            if self.platform == "cuda":
-                return topologies.get_topology_desc("", "cuda", topology=name, **self.options).devices
-            # A host has four chips, but for a single one.
-            single = {"chips_per_host_bounds": (1, 1, 1)} if number == 1 else {}
-            return topologies.get_topology_desc(name, "tpu", **self.options, **single).devices
-        except (RuntimeError, NotImplementedError, ValueError) as error:
-            extra = "cuda" if self.platform == "cuda" else "tpu"
-            raise UserError(
-                f"target {self.name}: its compiler does not start ({str(error).splitlines()[0]}): "
-                f"install it, pip install -c constraints.txt -e '.[{extra}]'."
-            ) from error
+        if importlib.util.find_spec(_COMPILERS[self.platform]) is None:
+            extra = f"'.[{self.platform}]'"
+            raise UserError(f"no compiler for {self.name} is installed: pip install -c constraints.txt -e {extra}.")
+        name = self.layouts[self.number]
+        if self.platform == "cuda":
+            return topologies.get_topology_desc("", "cuda", topology=name, **self.options).devices
+        # A host has four chips, but for a single one.
+        single = {"chips_per_host_bounds": (1, 1, 1)} if self.number == 1 else {}
+        return topologies.get_topology_desc(name, "tpu", **self.options, **single).devices
 
 
 def _tpu(flops: float) -> dict[str, float]:
@@ -155,8 +152,8 @@ TARGETS = {
 }
 
 
-def parse(text: str, flag: str = "--target") -> tuple[Target, int]:
-    """A target and the number of its devices, from a flag's "h100" or "v5e:8".
+def parse(text: str, flag: str = "--target") -> Target:
+    """A target from a flag's "h100" or "v5e:8".
 
     Raises:
         UserError: for an unknown target or number.
@@ -167,7 +164,7 @@ def parse(text: str, flag: str = "--target") -> tuple[Target, int]:
     target = TARGETS[name]
     if colon and number not in map(str, target.layouts):
         raise UserError(f"{flag}={text}: {name} is known with {', '.join(map(str, target.layouts))} devices.")
-    return target, int(number or 1)
+    return dataclasses.replace(target, number=int(number or 1))
 
 
 def prepare() -> None:

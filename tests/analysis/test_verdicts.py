@@ -204,6 +204,8 @@ def test_a_gap_is_compared_between_widths_and_models_are_of_one_size_within_each
     ]
     with pytest.raises(UserError, match="mixes scales"):
         word(tables, larger, grows)
+    with pytest.raises(UserError, match="mixes scales"):
+        word(tables, rows, lower(at("gelu", 64), at("gelu", 32)))
 
 
 def test_a_run_given_twice_and_a_claim_without_contrasts_are_refused(tables):

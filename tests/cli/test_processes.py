@@ -146,6 +146,7 @@ def test_if_the_reader_of_what_one_prints_goes_away_both_end(one, tmp_path):
         said = second.communicate(timeout=60)[0]
         assert first.wait(60) == 141 and second.returncode == 2
     finally:
-        first.kill()
-        second.kill()
+        for process in (first, second):
+            process.kill()
+            process.wait()
     assert "another process of this training has ended" in said

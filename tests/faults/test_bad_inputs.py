@@ -28,7 +28,7 @@ from actlab.config import Config, overrides, rules
 from actlab.data import cache, datasets, formats, tokenizers
 from actlab.errors import UserError, printable, sentence
 from actlab.sweeps import session
-from actlab.training import programs
+from actlab.training import programs, targets
 
 CONFIG = f"--config={pathlib.Path(__file__).parents[2]}/configs/tinystories_gelu.py:small"
 LONG = "n" * 300
@@ -48,6 +48,7 @@ def refused(tmp_path, monkeypatch):
     def trained(*_, **__):
         raise AssertionError("something was trained")
 
+    monkeypatch.setattr(targets, "prepare", lambda: None)  # it would hide devices from all tests that follow
     monkeypatch.setattr(programs, "build", trained)
     monkeypatch.setattr(session.Session, "train", trained)
 
@@ -156,6 +157,8 @@ WORDS = [
     *flags(f"main {CONFIG} --workdir=", "--workdir", *BAD_PATHS, *DEVICES, "/dev/null/x", "text.txt", "pipe"),
     *flags(f"main {CONFIG} --profile=", "--profile", *BAD_PATHS, *DEVICES, "/dev/null/x", "text.txt", "pipe"),
     *flags(f"main {CONFIG} --run=", "--run", "", LONG, "x" * 100_000, "\x1b[31m", "gelu-lr0.003-seed"),
+    *flags(f"main {CONFIG} --dry_run --target=", "--target", "", LONG, "h101", "v5e:", "v5e:3"),
+    (f"main {CONFIG} --target=h100", "--dry_run"),
     (f"main {CONFIG} --config.{'x' * 100_000}=1", "unknown field"),
     (f"main {CONFIG} --config.=1", "unknown field"),
     (f"main {CONFIG} --config.devices.lane=1000000000 --workdir=w", "1000000000 lane"),
@@ -194,6 +197,10 @@ WORDS = [
     *flags("bench activations --sizes=", "--sizes", "", "x", "0x4", "999999999x999999996", "1x" + "4" * 300),
     *flags("bench activations --dtypes=", "--dtypes", "", LONG, "float8"),
     *flags("bench training --shapes=", "--shapes", "", LONG),
+    *flags("bench targets --targets=", "--targets", "", LONG, "h101", "v5e:", "v5e:3", "v5e:1,nosuch"),
+    *flags("bench targets --models=", "--models", "", LONG),
+    *flags("bench targets --out=", "--out", "", LONG, *DEVICES, ".", "nosuch/x.csv", "pipe", "text.txt"),
+    ("bench targets --repetitions=3", "--repetitions"),
     *flags("bench ", "benchmark", "", LONG, "\x1b"),
     *flags("interop --from=", "", "", LONG, *DEVICES, "nosuch", "text.txt"),
     *flags("interop --workdir=x --to=", "--to", "", LONG, *DEVICES, "text.txt", "/dev/null/x", "pipe"),

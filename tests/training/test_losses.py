@@ -1,6 +1,8 @@
 """The loss against a plain float64 computation."""
 
+import dataclasses
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 from actlab import models
 from actlab.config import replace
@@ -163,3 +166,20 @@ def test_macro_f1(confusion, expected):
 def test_macro_f1_of_many_lanes_is_that_of_each():
     lanes = np.array([[[3.0, 1], [2, 4]], [[7, 0], [0, 0]]])
     assert losses.macro_f1(lanes).tolist() == [losses.macro_f1(lane) for lane in lanes]
+
+
+def test_chunks_are_as_many_as_the_rows_of_one_device_ask_for(tiny, monkeypatch):
+    monkeypatch.setattr(losses, "MOST_LOGITS", 24 * 8)  # of one row
+    mesh = AbstractMesh((1, 2, 4), ("lane", "data", "fsdp"), axis_types=(AxisType.Auto,) * 3)
+    model = models.build(tiny.model)
+    split = dataclasses.replace(
+        model, spec=dataclasses.replace(model.spec, rows=NamedSharding(mesh, PartitionSpec(("data", "fsdp"))))
+    )
+    params = jax.eval_shape(model.init, jax.random.key(0))
+    examples = losses.Examples(*(jnp.zeros((16, 8), dtype) for dtype in (int, int, float)))
+
+    def n_chunks(model):
+        jaxpr = jax.make_jaxpr(lambda params: losses.loss(model, params, examples))(params)
+        return [int(length) for length in re.findall(r"length=(\d+)", str(jaxpr))]
+
+    assert (n_chunks(model), n_chunks(split)) == ([8], [2])

@@ -1,0 +1,90 @@
+"""What is compiled for devices that are not here, on this machine's CPU; a marked test installs their compilers."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import jax
+import pytest
+
+from actlab.bench import targets as bench
+from actlab.training import targets
+
+ROOT = pathlib.Path(__file__).parents[2]
+# Kinds of collectives of a step whose parameters are split over eight H100s.
+SPLIT = """
+from actlab.training import targets
+targets.prepare()
+from actlab import models
+from actlab.bench.targets import Case
+from actlab.training import programs
+from actlab.training.objectives import NEXT_TOKEN
+
+config, devices = Case("char", "bfloat16", split="fsdp").config(8), targets.parse("h100:8").devices()
+program = programs.build(models.build(config.model), config, [programs.Lane(1, 1e-3, 0.1)], NEXT_TOKEN, devices)
+print(*(kind for kind, *_ in targets.collectives(program.lower("train").compile().as_text())))
+"""
+LONG = [
+    f"--config.{change}"
+    for change in ("data.n_stories=2000", "model.context=512", "model.n_heads=2", "train.dtype=bfloat16")
+]
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """A target whose compiler is always there: this machine's CPU."""
+    monkeypatch.setattr(targets.Target, "devices", lambda self: jax.devices()[: self.number])
+    return targets.Target("here", "cpu", 2**33, 1e10, {"float32": 1e11, "bfloat16": 1e11}, {1: "1"})
+
+
+def test_the_table_has_a_row_per_function_of_a_program(here, monkeypatch):
+    tiny = {"model.n_layers": 1, "model.d_model": 16, "model.n_heads": 2, "model.context": 16, "data.batch_size": 2}
+    for size in ("char", "bert-base"):
+        values = bench.SIZES[size].copy_and_resolve_references()
+        values.update_from_flattened_dict({**tiny, "model.d_ff": 64})
+        monkeypatch.setitem(bench.SIZES, size, values)
+    some = [case for case in bench.ALONE if case.dtype == "float32" or len(case.functions) > 1]
+    monkeypatch.setattr(bench, "ALONE", some)
+    monkeypatch.setattr(here.__class__, "roofline", lambda self, *_: 1e-3)
+    rows = list(bench.measure([here], ("char", "bert-base")))
+    assert [row["function"] for row in rows] == ["train", "evaluate", *bench._FUNCTIONS, "train"]
+    assert {row["lanes"] for row in rows} == {1, 6} and {row["fits"] for row in rows} == {"yes"}
+    assert all("" not in (row["compiler_gflop"], row["temporaries_MiB"], row["share_of_memory"]) for row in rows)
+    assert [row["gflop"] != "" for row in rows] == [row["function"] == "train" for row in rows]
+    assert bench.table(rows).row_count == len(rows)
+    # As it is read from a file: what is there is not compiled again.
+    kept = [{name: str(value) for name, value in row.items()} for row in rows[1:]]
+    again = list(bench.measure([here], ("char", "bert-base"), kept))
+    assert again[:-1] == kept and again[-1]["function"] == rows[0]["function"]
+    assert tuple(rows[0]) == bench.COLUMNS and bench.table(again).row_count == len(rows)
+
+
+def test_a_program_that_does_not_fit_is_a_row(here, monkeypatch):
+    def refuse(lowered):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: hbm")
+
+    monkeypatch.setattr(targets, "compiled_facts", refuse)
+    monkeypatch.setattr(bench, "ALONE", (bench.Case("char", "float32"),))
+    (row,) = bench.measure([here], ("char",))
+    assert row["fits"].startswith("no") and row["temporaries_MiB"] == "" and bench.table([row]).row_count == 1
+
+
+@pytest.mark.targets
+@pytest.mark.parametrize("extra", ["cuda", "tpu"])
+def test_the_extras_install_and_compile_a_program_for_each_target(tmp_path, extra):
+    """In an environment of its own: the compilers are gigabytes. Rows and heads are those of a TPU's own attention."""
+    python = tmp_path / "venv/bin/python"
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    words = [python, "-m", "pip", "install", "-q", "-c", "constraints.txt", "-e", f".[{extra}]"]
+    subprocess.run(words, cwd=ROOT, check=True)
+    for target in targets.TARGETS.values():
+        if (target.platform == "cuda") == (extra == "cuda"):
+            line = [python, "-m", "actlab.main", "--config=configs/seed_study.py:small", "--dry_run"]
+            line += [f"--target={target.name}:4", f"--config.data.dir={tmp_path / 'data'}", *LONG]
+            done = subprocess.run(line, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=False)
+            assert done.returncode == 0 and f"peak of {target.name}" in done.stdout, done.stderr[-2000:]
+    if extra == "cuda":
+        # Parameters are gathered and gradients added up. Units would be exchanged if heads or units were split too.
+        done = subprocess.run([python, "-c", SPLIT], cwd=ROOT, capture_output=True, text=True, check=True)
+        assert set(done.stdout.split()) == {"all-gather", "all-reduce", "reduce-scatter"}
