@@ -15,6 +15,7 @@ says that the work is done. Exit codes: 0 finished, 2 the input must change (one
 stopped by SIGINT and SIGTERM after saving; a second one ends the process at once.
 """
 
+import os
 import pathlib
 from collections.abc import Sequence
 
@@ -41,6 +42,12 @@ def main(argv: Sequence[str]) -> int:
     flags.DEFINE_bool(
         "extend", False, "Adds the runs that the sweep has now to a workdir begun with fewer values.", flag_values=given
     )
+    flags.DEFINE_bool(
+        "compilation_cache",
+        True,
+        "Keeps compiled programs in the user's cache folder.",
+        flag_values=given,
+    )
     command.define_path("profile", None, "Folder for a trace of a few updates; prints the slowest operations.", given)
     source, changes, words = overrides.split(argv)
     command.parse(__doc__, words, given)
@@ -58,6 +65,8 @@ def main(argv: Sequence[str]) -> int:
     command.require_known_activations(config)
     if target:
         targets.prepare()
+    if not given.compilation_cache:
+        os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 
     from actlab.sweeps import session
     from actlab.training import devices

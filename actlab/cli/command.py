@@ -6,11 +6,14 @@ together and called from Python: `actlab.cli.sample.main(["--workdir=runs/mine"]
 
 import ast
 import functools
+import hashlib
 import os
 import pathlib
+import platform
 import re
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -29,6 +32,7 @@ PYTHON = ("python", "-m")  # how the command lines in manifests begin
 HELP = ("--help", "-help", "-h")
 _HELP_WIDTH = 120
 _TABLE_WIDTH = 160  # where there is no terminal to ask
+_MOST_COMPILED = 2**31  # bytes of compiled programs; the least recently used goes first
 _REPORT = ("altair", "jinja2", "vl_convert")  # the packages of the extra
 _CATALOGUE = pathlib.Path(__file__).parents[1] / "activations/records.py"
 _ACTIVATION_FIELDS = (
@@ -57,6 +61,7 @@ def entry(main: Callable[[Sequence[str]], int | None]) -> Callable[..., int]:
     @functools.wraps(main)
     def command(argv: Sequence[str] | None = None) -> int:
         logging.set_verbosity(logging.ERROR)  # jax and orbax log through absl
+        _keep_programs()
         try:
             return main(_texts(sys.argv[1:] if argv is None else argv)) or 0
         except Help as page:
@@ -90,6 +95,40 @@ def entry(main: Callable[[Sequence[str]], int | None]) -> Callable[..., int]:
             return _fail(f"JAX refuses a variable ({error}): correct it, or unset it.", EXIT_USER_ERROR)
 
     return command
+
+
+def _keep_programs() -> None:
+    """Lets JAX keep compiled programs in the user's cache folder, where it has not been told otherwise.
+
+    Each kind of processor has a folder of its own there: a program may use instructions that another has not. JAX
+    checks a program's checksum; one that cannot be read or kept is compiled, which costs time only.
+    """
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache entry")
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    place = next((folder for folder in (cache, *cache.parents) if folder.exists()), cache)
+    if not (cache.is_absolute() and os.access(place, os.W_OK | os.X_OK)):
+        return
+    facts = re.findall(r"^(?:model name|flags|Features)\s*:.*$", _text("/proc/cpuinfo"), re.MULTILINE)
+    processor = hashlib.sha256("\n".join([platform.machine(), *sorted(set(facts))]).encode()).hexdigest()[:8]
+    folder = cache / "actlab/compiled" / processor
+    for program in folder.glob("*-cache"):
+        # JAX writes the time of use last. What has none was cut off, and would break the cache.
+        if not program.with_name(program.name.removesuffix("cache") + "atime").exists():
+            program.unlink(missing_ok=True)
+    settings = {
+        "COMPILATION_CACHE_DIR": folder,
+        "COMPILATION_CACHE_MAX_SIZE": _MOST_COMPILED,
+        "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": 0.1,
+    }
+    for name, value in settings.items():
+        os.environ.setdefault(f"JAX_{name}", str(value))
+
+
+def _text(path: str) -> str:
+    try:
+        return pathlib.Path(path).read_text()
+    except OSError:  # not Linux
+        return ""
 
 
 def _texts(words: Sequence[str]) -> list[str]:

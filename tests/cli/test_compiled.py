@@ -1,0 +1,88 @@
+"""Compiled programs are kept for later starts, in a folder of the user's; one that is damaged is compiled again."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from actlab.cli import command
+
+ROOT = pathlib.Path(__file__).parents[2]
+VARIABLES = ("COMPILATION_CACHE_DIR", "COMPILATION_CACHE_MAX_SIZE", "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
+LINE = [
+    sys.executable,
+    *("-m", "actlab.main", f"--config={ROOT}/configs/tinystories_gelu.py:small"),
+    *("--config.model.n_layers=1", "--config.model.d_model=16", "--config.model.context=32"),
+    *("--config.data.tokenizer=bytes", "--config.data.n_stories=200", "--config.data.batch_size=4"),
+    *("--config.optimizer.warmup_steps=2", "--config.train.n_steps=8", "--config.train.eval_tokens=2000"),
+]
+
+
+@pytest.fixture
+def unset(monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.setenv(f"JAX_{name}", "")  # so that what is set here is undone
+        monkeypatch.delenv(f"JAX_{name}")
+    return monkeypatch
+
+
+def folder():
+    command._keep_programs()
+    return os.environ.get("JAX_COMPILATION_CACHE_DIR")
+
+
+def test_programs_are_kept_by_kind_of_processor_below_the_users_cache(unset, tmp_path):
+    unset.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    first = pathlib.Path(folder() or "")
+    assert first.parent == tmp_path / "cache/actlab/compiled"
+    assert not first.exists(), "a command that compiles nothing writes nothing"
+    unset.delenv("JAX_COMPILATION_CACHE_DIR")
+    unset.setattr(command, "_text", lambda path: "flags : fpu avx512f\n")
+    assert pathlib.Path(folder() or "").parent == first.parent and folder() != str(first)
+
+
+def test_another_folder_of_the_users_stays(unset):
+    unset.setenv("JAX_COMPILATION_CACHE_DIR", "mine")
+    assert folder() == "mine"
+
+
+def test_without_a_place_to_write_nothing_is_kept(unset, tmp_path):
+    unset.setattr(os, "access", lambda path, mode: False)
+    unset.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert folder() is None
+
+
+def test_a_program_that_was_cut_off_is_removed(unset, tmp_path):
+    unset.setenv("XDG_CACHE_HOME", str(tmp_path))
+    place = pathlib.Path(folder() or "")
+    place.mkdir(parents=True)
+    for name in ("whole-cache", "whole-atime", "cut-cache"):
+        (place / name).touch()
+    folder()
+    assert sorted(path.name for path in place.iterdir()) == ["whole-atime", "whole-cache"]
+
+
+def test_a_second_start_compiles_nothing_and_damaged_programs_change_nothing(tmp_path):
+    environment = {name: value for name, value in os.environ.items() if name.removeprefix("JAX_") not in VARIABLES}
+    environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+
+    def started(workdir, *words):
+        line = [*LINE, f"--config.data.dir={tmp_path}", f"--workdir={tmp_path / workdir}", *words]
+        done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert ("--nocompilation_cache" in done.stdout) == (not words) and "Warning" not in done.stderr
+        return [line for line in done.stdout.splitlines() if line.startswith(("validation", "test"))]
+
+    def kept():
+        return {path.name: path.read_bytes() for path in tmp_path.glob("cache/actlab/compiled/*/*-cache")}
+
+    without = started("without", "--nocompilation_cache")
+    assert not kept()
+    assert started("first") == without and len(before := kept()) > 2
+    assert started("second") == without and kept() == before
+    for path in tmp_path.glob("cache/actlab/compiled/*/*-cache"):
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    assert started("damaged") == without
