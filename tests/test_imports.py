@@ -68,8 +68,8 @@ OWNERS = {
     "vl_convert": ("report/",),
     "safetensors": ("interop/tensors.py",),
     "tensorboardX": ("callbacks/tensorboard.py",),
-    "torch": ("bench/training.py",),
-    "transformers": ("bench/training.py",),
+    "torch": ("bench/peer.py",),
+    "transformers": ("bench/peer.py",),
     "wandb": ("callbacks/weights_and_biases.py",),
     "optax": ("training/step.py",),
 }

@@ -4,7 +4,6 @@ import dataclasses
 import importlib.metadata
 import itertools
 import math
-import os
 import platform
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,7 @@ import jax.numpy as jnp
 
 from actlab import models
 from actlab.activations import Activation, get
-from actlab.bench.timing import Contender, ratio_interval, repeated, take_turns
+from actlab.bench.timing import Contender, device_name, ratio_interval, repeated, take_turns
 from actlab.config import ModelConfig
 from actlab.models import layers
 
@@ -109,14 +108,9 @@ def _row(case: Case, name: str, program: Program, seconds: list[float], relu: li
         "flops_per_element": round(program.flops / elements, 3),
         "transcendentals_per_element": round(program.transcendentals / elements, 3),
         "repetitions": len(seconds),
-        "device": _device(),
+        "device": device_name(),
         "versions": _versions(),
     }
-
-
-def _device() -> str:
-    kind = jax.devices()[0].device_kind
-    return f"{platform.machine()} with {os.cpu_count()} cores" if jax.default_backend() == "cpu" else kind
 
 
 def _versions() -> str:

@@ -4,10 +4,15 @@ Contenders that run in the same seconds share the machine's slow moments and can
 """
 
 import itertools
+import os
+import pathlib
+import platform
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 import scipy.stats
 from rich import box
@@ -43,6 +48,24 @@ def repeated(call: Callable[[], None], at_least: float) -> Contender:
     run()
     calls = max(1, round(at_least / run()))
     return run
+
+
+def device_name() -> str:
+    """The device, for a row: a CPU by its family and model, which tell its generation, vector width and cores."""
+    if jax.default_backend() != "cpu":
+        return jax.devices()[0].device_kind
+    try:
+        text = pathlib.Path("/proc/cpuinfo").read_text()
+    except OSError:  # not Linux
+        text = ""
+    facts = dict(re.findall(r"^(model name|cpu family|model|flags)\s*: (.*)$", text.partition("\n\n")[0], re.MULTILINE))
+    parts = [facts.get("model name", platform.machine())]
+    if "cpu family" in facts:
+        parts.append(f"family {facts['cpu family']} model {facts['model']}")
+    widths = {"avx512f": 512, "avx2": 256}
+    parts += [f"{widths[flag]}-bit vectors" for flag in widths if flag in facts.get("flags", "").split()][:1]
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return ", ".join([*parts, f"{n_cores} cores"])
 
 
 def ratio_interval(seconds: list[float], reference: list[float]) -> tuple[float, float, float]:

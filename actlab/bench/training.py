@@ -1,17 +1,17 @@
-"""Training speed of one run and of six lanes, compared with GPT-2 from transformers on PyTorch and a matrix product."""
+"""Training speed of one run and of six lanes, compared with decoders on PyTorch and a matrix product."""
 
 import dataclasses
 import importlib.util
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from actlab import models
-from actlab.bench.timing import Contender, take_turns
+from actlab.bench.timing import Contender, device_name, take_turns
 from actlab.config import Config, replace
 from actlab.training import devices, programs
 from actlab.training.devices import compute_dtype
@@ -102,6 +102,7 @@ def _row(
         "gflops": round(median * flops_per_token / 1e9, 1),
         "share_of_matmul_peak": round(median * flops_per_token / peak, 3),
         "repetitions": len(seconds),
+        "device": device_name(),
     }
 
 
@@ -124,54 +125,19 @@ def ours(shape: Shape, n_lanes: int = 1) -> Contender:
     return run
 
 
-def peers(shape: Shape) -> dict[str, Callable[[], float]]:
-    """GPT-2 from transformers on PyTorch, eager and compiled; empty where the `reference` extra is not installed."""
+def peers(shape: Shape) -> dict[str, Contender]:
+    """GPT-2 and a plain decoder on PyTorch; empty where the `reference` extra is not installed."""
     if not (importlib.util.find_spec("torch") and importlib.util.find_spec("transformers")):
         return {}
-    return {"gpt2 eager": _peer(shape, compiled=False), "gpt2 compiled": _peer(shape, compiled=True)}
+    from actlab.bench import peer
 
-
-def _peer(shape: Shape, *, compiled: bool) -> Callable[[], float]:
-    import torch  # pyright: ignore[reportMissingImports]
-    import transformers  # pyright: ignore[reportMissingImports]
-
-    config = transformers.GPT2Config(
-        vocab_size=shape.vocab_size,
-        n_positions=shape.context,
-        n_embd=shape.d_model,
-        n_layer=shape.n_layers,
-        n_head=shape.n_heads,
-        activation_function="gelu",
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-        use_cache=False,
+    size = peer.Size(
+        shape.n_layers,
+        shape.d_model,
+        shape.n_heads,
+        shape.vocab_size,
+        shape.context,
+        shape.batch_size,
+        shape.dtype,
     )
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model: Any = transformers.GPT2LMHeadModel(config)
-    model = model.to(device)
-    forward = torch.compile(model) if compiled else model
-    parameters = list(model.parameters())
-    groups = [
-        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": 0.1},
-        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
-    ]
-    adamw = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), fused=True)
-    windows = torch.randint(0, shape.vocab_size, (shape.batch_size, shape.context + 1), device=device)
-    # Like ours: float32 weights, products in the dtype of the shape.
-    half = torch.autocast(device, dtype=torch.bfloat16, enabled=shape.dtype == "bfloat16")
-
-    def run() -> float:
-        begin = time.perf_counter()
-        for _ in range(shape.n_steps):
-            with half:
-                logits = forward(windows[:, :-1]).logits.float()
-            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
-            adamw.zero_grad(set_to_none=True)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-            adamw.step()
-            loss.item()
-        return (time.perf_counter() - begin) / shape.n_steps
-
-    return run
+    return peer.contenders(size, shape.n_steps)

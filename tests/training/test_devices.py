@@ -71,7 +71,7 @@ def test_the_product_is_that_of_the_models_feed_forward():
     config = replace(Config(), **{"model.d_model": 96, "data.batch_size": 3, "model.context": 40})
     product = devices_lib.product_of(config)
     assert product[:4] == (120, 96, 384, "float32")
-    assert product.flops == 11 * 2 * 120 * 96 * 384
+    assert product.flops == 14 * 2 * 120 * 96 * 384
     narrow = replace(config, **{"model.d_ff": 64, "train.dtype": "bfloat16"})
     assert devices_lib.product_of(narrow)[2:4] == (64, "bfloat16")
     rounded = replace(config, **{"train.dtype": "tensorfloat32"})
