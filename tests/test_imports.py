@@ -73,8 +73,9 @@ OWNERS = {
     "wandb": ("callbacks/weights_and_biases.py",),
     "optax": ("training/step.py",),
 }
-# properties.py compiles to read the compiler's counts and runs nothing.
+# properties.py compiles to read the compiler's counts and runs nothing; definition.py's are written out in place.
 JITS = {
+    "activations/definition.py",
     "activations/properties.py",
     "bench/activations.py",
     "training/programs.py",

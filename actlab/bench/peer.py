@@ -49,6 +49,8 @@ def _gpt2(size: Size) -> Any:
         embd_pdrop=0.0,
         attn_pdrop=0.0,
         use_cache=False,
+        bos_token_id=None,
+        eos_token_id=None,
     )
     return _Logits(transformers.GPT2LMHeadModel(config))
 
