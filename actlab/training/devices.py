@@ -23,7 +23,7 @@ COORDINATOR = "JAX_COORDINATOR_ADDRESS"
 BATCH = ("data", "fsdp")  # the mesh axes that the batch is split along
 RESERVE = 0.1  # share of memory left for evaluation, checkpoints and fragmentation
 _REPEATS = 14  # products in one timed call, an even number
-_SECONDS = 0.1  # spent timing the peak, after one call that compiles
+_SECONDS = 0.1  # of a measurement of the peak
 
 
 _HEARTBEAT = 30  # seconds until a process that is silent counts as lost
@@ -249,19 +249,16 @@ def peak_flops(config: Config, n_devices: int) -> float:
 @functools.cache
 def _flops_per_second(product: Product) -> float:
     run = timed_product(product)
-    run()
-    seconds = [run()]
-    while sum(seconds) < _SECONDS:
-        seconds.append(run())
-    # The fastest: whatever else runs on the machine can only slow a call down.
-    return product.flops / min(seconds)
+    run()  # compiles
+    return product.flops / run()
 
 
 def timed_product(product: Product) -> Callable[[], float]:
-    """A function that runs the products of one call, one after the other on one device, and returns its seconds.
+    """A function that repeats a call for a tenth of a second and returns the seconds of the fastest.
 
-    They are the two of a feed-forward in turn, [T, D] @ [D, F] and [T, F] @ [F, D], and nothing else: each takes the
-    result of the one before, so that the compiler cannot drop any.
+    Whatever else runs on the machine can only slow a call down, and the first finds cold caches. A call is the two
+    products of a feed-forward in turn, [T, D] @ [D, F] and [T, F] @ [F, D], and nothing else: each takes the result of
+    the one before, so that the compiler cannot drop any.
     """
     x = jnp.ones((product.rows, product.width), product.dtype)
     up = jnp.full((product.width, product.hidden), 1 / product.width, product.dtype)
@@ -272,9 +269,15 @@ def timed_product(product: Product) -> Callable[[], float]:
         with jax.default_matmul_precision(product.precision):
             return jax.lax.fori_loop(0, _REPEATS // 2, lambda _, x: (x @ up) @ down, x)
 
-    def run() -> float:
+    def call() -> float:
         begin = time.perf_counter()
         products(x, up, down).block_until_ready()
         return time.perf_counter() - begin
+
+    def run() -> float:
+        seconds = [call()]
+        while sum(seconds) < _SECONDS:
+            seconds.append(call())
+        return min(seconds)
 
     return run
