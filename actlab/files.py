@@ -133,3 +133,11 @@ def flush(*paths: pathlib.Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def cpuinfo() -> str:
+    """What Linux says of the first CPU; empty elsewhere."""
+    try:
+        return pathlib.Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
+    except OSError:
+        return ""

@@ -15,7 +15,6 @@ says that the work is done. Exit codes: 0 finished, 2 the input must change (one
 stopped by SIGINT and SIGTERM after saving; a second one ends the process at once.
 """
 
-import os
 import pathlib
 from collections.abc import Sequence
 
@@ -65,12 +64,14 @@ def main(argv: Sequence[str]) -> int:
     command.require_known_activations(config)
     if target:
         targets.prepare()
-    if not given.compilation_cache:
-        os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+
+    import jax
 
     from actlab.sweeps import session
     from actlab.training import devices
 
+    if not given.compilation_cache:
+        jax.config.update("jax_enable_compilation_cache", False)
     devices.join_processes()  # before anything asks jax for its devices
     line = [*command.PYTHON, "actlab.main", *argv]
     return session.run(config, request.label, workdir, line, given.dry_run, profile, given.extend, target)

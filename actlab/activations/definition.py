@@ -7,7 +7,7 @@ and every mode of autodiff goes from one to the next. Beyond f'' autodiff differ
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -56,21 +56,26 @@ class Activation:
 Scalar = Callable[[Array], Array]
 
 
+def traced_once(*functions: Scalar) -> Iterator[Scalar]:
+    """The functions, of many operations each, traced once per shape and not once per layer of each program.
+
+    `inline` leaves no call in the program. Not for functions that are made anew in each call: nothing is kept for them.
+    """
+    return (jax.jit(function, inline=True) for function in functions)
+
+
 def with_derivatives(value: Scalar, slope: Scalar, curvature: Scalar) -> Scalar:
     """A function with the derivative `slope`, whose derivative is `curvature`; beyond that, autodiff of `curvature`."""
 
-    # Traced once for each shape and then written out in place, not once in each layer and program: a third of a start.
-    traced_value, traced_slope, traced_curvature = (jax.jit(f, inline=True) for f in (value, slope, curvature))
-
     @jax.custom_jvp
     def first(x: Array) -> Array:
-        return traced_slope(x)
+        return slope(x)
 
     @jax.custom_jvp
     def function(x: Array) -> Array:
-        return traced_value(x)
+        return value(x)
 
-    first.defjvps(lambda dx, _, x: dx * traced_curvature(x))
+    first.defjvps(lambda dx, _, x: dx * curvature(x))
     function.defjvps(lambda dx, _, x: dx * first(x))
     # So that catalogue.register can see where the function is written.
     return functools.update_wrapper(function, value, assigned=(), updated=())

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from actlab.activations.definition import elementwise, with_derivatives
+from actlab.activations.definition import elementwise, traced_once, with_derivatives
 from actlab.activations.polynomial import exact_relu
 from actlab.activations.precise.arithmetic import (
     Decay,
@@ -101,7 +101,7 @@ def _curvature(x: Array, s: float = 1.0) -> Array:
     return tail.decay().times(tail.curvature() / s)
 
 
-_with_gelu = with_derivatives(_value, _slope, _curvature)
+_with_gelu = with_derivatives(*traced_once(_value, _slope, _curvature))
 
 
 @elementwise
@@ -126,7 +126,7 @@ def _centred_value(x: Array) -> Array:
     return jnp.where(inside("gelu_centred", x), around, _value(x) - float(MEAN))
 
 
-_with_gelu_centred = with_derivatives(_centred_value, _slope, _curvature)
+_with_gelu_centred = with_derivatives(*traced_once(_centred_value, _slope, _curvature))
 
 
 @elementwise
@@ -178,7 +178,7 @@ def _square_curvature(x: Array) -> Array:
     return jnp.where(inside("gelu2_curvature", x), around, jnp.where(x < 0, left, right))
 
 
-_with_gelu2 = with_derivatives(_square_value, _square_slope, _square_curvature)
+_with_gelu2 = with_derivatives(*traced_once(_square_value, _square_slope, _square_curvature))
 
 
 @elementwise

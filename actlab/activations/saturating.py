@@ -11,7 +11,7 @@ from fractions import Fraction
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from actlab.activations.definition import elementwise, with_derivatives
+from actlab.activations.definition import elementwise, traced_once, with_derivatives
 from actlab.activations.precise.arithmetic import (
     Decay,
     Tail,
@@ -49,7 +49,7 @@ def _tanh_curvature(x: Array) -> Array:
     return e.logistic_slope(-8 * jnp.sign(x) * (e.lost / (1 + e.value)))
 
 
-_with_tanh = with_derivatives(_tanh, _tanh_slope, _tanh_curvature)
+_with_tanh = with_derivatives(*traced_once(_tanh, _tanh_slope, _tanh_curvature))
 
 
 @elementwise
@@ -85,7 +85,7 @@ def logistic_curvature(x: Array) -> Array:
     return e.logistic_slope(-jnp.sign(x) * (e.lost / (1 + e.value)))
 
 
-_with_logistic = with_derivatives(logistic, logistic_slope, logistic_curvature)
+_with_logistic = with_derivatives(*traced_once(logistic, logistic_slope, logistic_curvature))
 
 
 @elementwise
@@ -100,7 +100,7 @@ def _softplus(x: Array) -> Array:
     return jnp.maximum(x, 0) + (p + p * (p * polynomial("log_rest", p)))
 
 
-_with_softplus = with_derivatives(_softplus, logistic, logistic_slope)
+_with_softplus = with_derivatives(*traced_once(_softplus, logistic, logistic_slope))
 
 
 @elementwise
@@ -132,7 +132,7 @@ def _softsign_curvature(x: Array) -> Array:
     return -2 * jnp.sign(x) * (1 - 3 * rest) / whole**3
 
 
-_with_softsign = with_derivatives(_softsign, _softsign_slope, _softsign_curvature)
+_with_softsign = with_derivatives(*traced_once(_softsign, _softsign_slope, _softsign_curvature))
 
 
 @elementwise

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from actlab.activations.definition import elementwise, floating, with_derivatives
+from actlab.activations.definition import elementwise, floating, traced_once, with_derivatives
 from actlab.activations.precise.arithmetic import (
     LN_2,
     Decay,
@@ -101,7 +101,9 @@ def _curvature(gate: _Gate, factor: float | Array = 1.0) -> Array:
     return jnp.where(inside("silu_curvature", a), around, e.logistic_slope(factor * bracket))
 
 
-_with_silu = with_derivatives(lambda x: _value(x, _gate(x)), lambda x: _slope(_gate(x)), lambda x: _curvature(_gate(x)))
+_with_silu = with_derivatives(
+    *traced_once(lambda x: _value(x, _gate(x)), lambda x: _slope(_gate(x)), lambda x: _curvature(_gate(x)))
+)
 
 
 @elementwise
@@ -139,7 +141,7 @@ def _quick_curvature(x: Array) -> Array:
     return jnp.where(inside("quick_gelu_curvature", a), around, away)
 
 
-_with_quick_gelu = with_derivatives(lambda x: _gated(x, *_quick_tail(x)), _quick_slope, _quick_curvature)
+_with_quick_gelu = with_derivatives(*traced_once(lambda x: _gated(x, *_quick_tail(x)), _quick_slope, _quick_curvature))
 
 
 @elementwise
@@ -235,7 +237,7 @@ def _cubic_slope_of(a: Array) -> tuple[Array, Array]:
     return high, low + cubic_low * (a * a)
 
 
-_with_gelu_tanh = with_derivatives(_cubic_value, _cubic_slope, _cubic_curvature)
+_with_gelu_tanh = with_derivatives(*traced_once(_cubic_value, _cubic_slope, _cubic_curvature))
 
 
 @elementwise
@@ -301,7 +303,7 @@ def _cube_rest(h: Array) -> Array:
     return -g * (3 - g * (3 - g))
 
 
-_with_mish = with_derivatives(_mish_value, _mish_slope, _mish_curvature)
+_with_mish = with_derivatives(*traced_once(_mish_value, _mish_slope, _mish_curvature))
 
 
 @elementwise

@@ -191,17 +191,14 @@ def _tests(contrast: Contrast, results: Sequence[Result]) -> Iterator[tuple[Cont
 def _lies_at(arm: Arm, run: Result) -> bool:
     axes = dict(run.axes)
     # A study.py may write 1e-3 where the table has "0.001".
-    return all(
-        path in axes and (axes[path] == as_cell(value) or _number(axes[path]) == _number(str(value)))
-        for path, value in arm.where.items()
-    )
+    return all(path in axes and _value(axes[path]) == _value(value) for path, value in arm.where.items())
 
 
-def _number(text: str) -> float:
+def _value(value: object) -> float | str:
     try:
-        return float(text)
+        return float(as_cell(value))
     except ValueError:
-        return math.nan
+        return as_cell(value)
 
 
 def _require_comparable(contrast: Contrast, trained: Sequence[Sequence[Result]]) -> None:
@@ -211,15 +208,16 @@ def _require_comparable(contrast: Contrast, trained: Sequence[Sequence[Result]])
     for what in ("data", "tokenizer"):
         require_one(what, every, operator.attrgetter(what))
     require_one("tokens", [run for run in every if run.status == "finished"], lambda run: run.tokens)
-    # Differences may be compared between widths: then models are of one size within each difference.
-    weights: dict[str, float] = collections.defaultdict(float)
-    places: dict[str, list[Result]] = collections.defaultdict(list)
+    # Differences of loss may be compared between widths: then models are of one size within each difference. Losses of
+    # two widths may not; what else is measured may, where size is the question.
+    weights: dict[Any, float] = collections.defaultdict(float)
+    places: dict[Any, list[Result]] = collections.defaultdict(list)
     for (weight, arm), runs in zip(contrast.terms, trained, strict=True):
-        place = repr(sorted(arm.where.items()))
+        place = tuple(sorted((path, _value(value)) for path, value in arm.where.items()))
         weights[place] += weight
         places[place] += runs
     are_differences = all(math.isclose(weight, 0, abs_tol=1e-9) for weight in weights.values())
-    for runs in filter(None, places.values() if are_differences else [every]):
+    for runs in filter(None, places.values() if are_differences or contrast.of != LOSS else [every]):
         spread("parameters", runs)
 
 

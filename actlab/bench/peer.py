@@ -1,49 +1,37 @@
-"""What our training is timed beside: GPT-2 of transformers and a plain decoder, on PyTorch, eager and compiled.
+"""The models that our speed is compared with: GPT-2 of transformers and a plain decoder on PyTorch, eager and compiled.
 
 PyTorch comes with the extra `reference`; nothing else of actlab imports this file.
 """
 
-import functools
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
+import jax
 import torch  # pyright: ignore[reportMissingImports]
 import torch.nn.functional as F  # pyright: ignore[reportMissingImports]
 import transformers  # pyright: ignore[reportMissingImports]
 from torch import nn  # pyright: ignore[reportMissingImports]
 
 from actlab.bench.timing import Contender
+from actlab.bench.training import Shape
 
 
-class Size(NamedTuple):
-    """Of a decoder with biases, GELU, learned positions and a tied readout, and of its batch."""
-
-    n_layers: int
-    d_model: int
-    n_heads: int
-    vocab_size: int
-    context: int
-    batch_size: int
-    dtype: str  # of products; weights are float32
-
-
-def contenders(size: Size, n_steps: int) -> dict[str, Contender]:
-    """Each runs `n_steps` updates and returns seconds per update."""
-    models = {"gpt2": functools.partial(_gpt2, size), "plain": functools.partial(Plain, size)}
+def contenders(shape: Shape) -> dict[str, Contender]:
+    """Each runs the updates of a turn and returns seconds per update."""
     return {
-        f"{name} {how}": _training(size, make(), how == "compiled", n_steps)
-        for name, make in models.items()
+        f"{name} {how}": _training(shape, make(shape), how == "compiled")
+        for name, make in (("gpt2", _gpt2), ("plain", Plain))
         for how in ("eager", "compiled")
     }
 
 
-def _gpt2(size: Size) -> Any:
+def _gpt2(shape: Shape) -> Any:
     config = transformers.GPT2Config(
-        vocab_size=size.vocab_size,
-        n_positions=size.context,
-        n_embd=size.d_model,
-        n_layer=size.n_layers,
-        n_head=size.n_heads,
+        vocab_size=shape.vocab_size,
+        n_positions=shape.context,
+        n_embd=shape.d_model,
+        n_layer=shape.n_layers,
+        n_head=shape.n_heads,
         activation_function="gelu",
         resid_pdrop=0.0,
         embd_pdrop=0.0,
@@ -67,13 +55,13 @@ class _Logits(nn.Module):
 class Plain(nn.Module):
     """GPT-2 with as little around its products as PyTorch allows: one projection to q, k and v, and fused attention."""
 
-    def __init__(self, size: Size) -> None:
+    def __init__(self, shape: Shape) -> None:
         """Weights from N(0, 0.02^2), biases 0."""
         super().__init__()
-        self.tokens = nn.Embedding(size.vocab_size, size.d_model)
-        self.positions = nn.Embedding(size.context, size.d_model)
-        self.blocks = nn.ModuleList(_Block(size) for _ in range(size.n_layers))
-        self.norm = nn.LayerNorm(size.d_model)
+        self.tokens = nn.Embedding(shape.vocab_size, shape.d_model)
+        self.positions = nn.Embedding(shape.context, shape.d_model)
+        self.blocks = nn.ModuleList(_Block(shape) for _ in range(shape.n_layers))
+        self.norm = nn.LayerNorm(shape.d_model)
         for parameter in self.parameters():
             if parameter.ndim > 1:
                 nn.init.normal_(parameter, std=0.02)
@@ -90,10 +78,10 @@ class Plain(nn.Module):
 
 
 class _Block(nn.Module):
-    def __init__(self, size: Size) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
-        width = size.d_model
-        self.n_heads = size.n_heads
+        width = shape.d_model
+        self.n_heads = shape.n_heads
         self.attention_norm, self.feed_forward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
@@ -106,31 +94,40 @@ class _Block(nn.Module):
         return x_BLD + self.down(F.gelu(self.up(self.feed_forward_norm(x_BLD))))
 
 
-def _training(size: Size, model: Any, compiled: bool, n_steps: int) -> Contender:
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+class _Loss(nn.Module):
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, windows_BL: Any) -> Any:
+        logits_BLV = self.model(windows_BL[:, :-1]).float()
+        return F.cross_entropy(logits_BLV.flatten(0, 1), windows_BL[:, 1:].flatten())
+
+
+def _training(shape: Shape, model: Any, compiled: bool) -> Contender:
+    device = "cpu" if jax.default_backend() == "cpu" else "cuda"
     model = model.to(device)
-    forward = torch.compile(model) if compiled else model
+    loss_of = torch.compile(_Loss(model)) if compiled else _Loss(model)
     parameters = list(model.parameters())
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": 0.1},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
     ]
     adamw = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), fused=True)
-    windows = torch.randint(0, size.vocab_size, (size.batch_size, size.context + 1), device=device)
-    # Like ours: float32 weights, products in the dtype of the size.
-    half = torch.autocast(device, dtype=torch.bfloat16, enabled=size.dtype == "bfloat16")
+    windows = torch.randint(0, shape.vocab_size, (shape.batch_size, shape.context + 1), device=device)
+    # Like ours: float32 weights, products in the dtype of the shape.
+    half = torch.autocast(device, dtype=torch.bfloat16, enabled=shape.dtype == "bfloat16")
 
     def run() -> float:
         begin = time.perf_counter()
-        for _ in range(n_steps):
+        for _ in range(shape.n_steps):
             with half:
-                logits = forward(windows[:, :-1]).float()
-            loss = F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
+                loss = loss_of(windows)
             adamw.zero_grad(set_to_none=True)
             loss.backward()
             nn.utils.clip_grad_norm_(parameters, 1.0)
             adamw.step()
             loss.item()
-        return (time.perf_counter() - begin) / n_steps
+        return (time.perf_counter() - begin) / shape.n_steps
 
     return run

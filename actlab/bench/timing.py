@@ -5,7 +5,6 @@ Contenders that run in the same seconds share the machine's slow moments and can
 
 import itertools
 import os
-import pathlib
 import platform
 import re
 import time
@@ -17,6 +16,8 @@ import numpy as np
 import scipy.stats
 from rich import box
 from rich.table import Table
+
+from actlab.files import cpuinfo
 
 Row = Mapping[str, Any]
 Contender = Callable[[], float]  # runs once; seconds
@@ -51,14 +52,10 @@ def repeated(call: Callable[[], None], at_least: float) -> Contender:
 
 
 def device_name() -> str:
-    """The device, for a row: a CPU by its family and model, which tell its generation, vector width and cores."""
+    """The device, for a row; of a CPU its name, family and model (its generation), vector width and number of cores."""
     if jax.default_backend() != "cpu":
         return jax.devices()[0].device_kind
-    try:
-        text = pathlib.Path("/proc/cpuinfo").read_text()
-    except OSError:  # not Linux
-        text = ""
-    facts = dict(re.findall(r"^(model name|cpu family|model|flags)\s*: (.*)$", text.partition("\n\n")[0], re.MULTILINE))
+    facts = dict(re.findall(r"^(model name|cpu family|model|flags)\s*: (.*)$", cpuinfo(), re.MULTILINE))
     parts = [facts.get("model name", platform.machine())]
     if "cpu family" in facts:
         parts.append(f"family {facts['cpu family']} model {facts['model']}")

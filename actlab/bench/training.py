@@ -131,13 +131,4 @@ def peers(shape: Shape) -> dict[str, Contender]:
         return {}
     from actlab.bench import peer
 
-    size = peer.Size(
-        shape.n_layers,
-        shape.d_model,
-        shape.n_heads,
-        shape.vocab_size,
-        shape.context,
-        shape.batch_size,
-        shape.dtype,
-    )
-    return peer.contenders(size, shape.n_steps)
+    return peer.contenders(shape)

@@ -13,6 +13,7 @@ import platform
 import re
 import sys
 import textwrap
+import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -24,7 +25,7 @@ from rich.progress import track as rich_track
 from actlab.config import Config, overrides, presets, rules, schema, user_code
 from actlab.console import Printable, lines
 from actlab.errors import UnsharedError, UserError, sentence, suggestion
-from actlab.files import fault_of_path, reason_of, write_atomically
+from actlab.files import cpuinfo, fault_of_path, reason_of, write_atomically
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -33,6 +34,7 @@ HELP = ("--help", "-help", "-h")
 _HELP_WIDTH = 120
 _TABLE_WIDTH = 160  # where there is no terminal to ask
 _MOST_COMPILED = 2**31  # bytes of compiled programs; the least recently used goes first
+_WRITING = 60  # seconds after which no process still writes a compiled program
 _REPORT = ("altair", "jinja2", "vl_convert")  # the packages of the extra
 _CATALOGUE = pathlib.Path(__file__).parents[1] / "activations/records.py"
 _ACTIVATION_FIELDS = (
@@ -100,35 +102,34 @@ def entry(main: Callable[[Sequence[str]], int | None]) -> Callable[..., int]:
 def _keep_programs() -> None:
     """Lets JAX keep compiled programs in the user's cache folder, where it has not been told otherwise.
 
-    Each kind of processor has a folder of its own there: a program may use instructions that another has not. JAX
-    checks a program's checksum; one that cannot be read or kept is compiled, which costs time only.
+    Each kind of processor has a folder of its own: a program may use instructions that another lacks. A program that
+    cannot be read or kept is compiled, which costs time only.
     """
-    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache entry")
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
-    place = next((folder for folder in (cache, *cache.parents) if folder.exists()), cache)
-    if not (cache.is_absolute() and os.access(place, os.W_OK | os.X_OK)):
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ or "jax" in sys.modules:
         return
-    facts = re.findall(r"^(?:model name|flags|Features)\s*:.*$", _text("/proc/cpuinfo"), re.MULTILINE)
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    cache = pathlib.Path(given if os.path.isabs(given) else os.path.expanduser("~/.cache"))
+    facts = re.findall(r"^(?:model name|flags|Features)\s*:.*$", cpuinfo(), re.MULTILINE)
     processor = hashlib.sha256("\n".join([platform.machine(), *sorted(set(facts))]).encode()).hexdigest()[:8]
     folder = cache / "actlab/compiled" / processor
-    for program in folder.glob("*-cache"):
-        # JAX writes the time of use last. What has none was cut off, and would break the cache.
-        if not program.with_name(program.name.removesuffix("cache") + "atime").exists():
-            program.unlink(missing_ok=True)
-    settings = {
-        "COMPILATION_CACHE_DIR": folder,
-        "COMPILATION_CACHE_MAX_SIZE": _MOST_COMPILED,
-        "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": 0.1,
-    }
-    for name, value in settings.items():
-        os.environ.setdefault(f"JAX_{name}", str(value))
-
-
-def _text(path: str) -> str:
     try:
-        return pathlib.Path(path).read_text()
-    except OSError:  # not Linux
-        return ""
+        place = next(one for one in (folder, *folder.parents) if one.exists())
+        # Programs are machine code: nobody else may have put them there.
+        foreign = place.stat().st_uid != os.getuid() or place.stat().st_mode & 0o002
+        if not os.access(place, os.W_OK | os.X_OK) or (foreign and cache in place.parents):
+            return
+        for program in folder.glob("*-cache"):
+            # JAX writes the `-atime` file last. A program without one was not written completely, and JAX could then
+            # keep no other. Another process may be writing a young one.
+            written = program.with_name(program.name.removesuffix("cache") + "atime").exists()
+            if not written and time.time() - program.stat().st_mtime > _WRITING:
+                program.unlink(missing_ok=True)
+    except OSError:
+        return
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache entry")
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+    os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(_MOST_COMPILED))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 
 def _texts(words: Sequence[str]) -> list[str]:

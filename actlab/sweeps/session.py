@@ -286,8 +286,9 @@ class Session:
     def run(self, stop: StopSignal) -> int:
         """Trains all runs to their end, or until `stop`, and prints the results; returns the exit code."""
         self._console.print(f"workdir     {self._records.path}")
-        if jax.config.jax_enable_compilation_cache and (kept := jax.config.jax_compilation_cache_dir):
-            self._console.print(f"compiled    programs are kept in {kept}; --nocompilation_cache keeps none")
+        settings: Any = jax.config
+        if settings.jax_enable_compilation_cache and settings.jax_compilation_cache_dir:
+            self._console.print(f"compiled    programs are kept in {settings.jax_compilation_cache_dir}")
         total = math.fsum(spec.flops for spec in self._specs)
         ends = {name: spec.config.train.n_steps for name, spec in self._spec_of.items()}
         stop.hold()

@@ -186,16 +186,18 @@ def cross_entropy(logits: Float[Array, "*S V"], targets: Int[Array, "*S"]) -> Fl
 
 def _cross_entropy_forward(logits: Array, targets: Array) -> tuple[Array, Any]:
     chosen = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
-    # No larger than the other, so it changes no number; but then the exponentials come last and take the logits' place.
+    # `chosen` is never the larger, so it changes no number. But XLA then reads it before the exponentials, which can
+    # overwrite the logits.
     most = jax.lax.stop_gradient(jnp.maximum(logits.max(axis=-1), chosen))
+    # Kept for the backward pass: on CPU a sum that computes them itself takes five times as long. (One without a
+    # backward pass still does.)
     powers = jnp.exp(logits - most[..., None])
     total = powers.sum(axis=-1)
     return jnp.log(total) + (most - chosen), (powers, targets, total)
 
 
 def _cross_entropy_backward(saved: Any, dloss: Array) -> Any:
-    # One pass over the logits; autodiff would scatter the targets' part into a second array of that size. The
-    # exponentials are kept: XLA on CPU takes five times as long for a sum that computes its own.
+    # One pass over the logits; autodiff would scatter the targets' part into a second array of that size.
     powers, targets, total = saved
     is_target = jax.lax.broadcasted_iota(targets.dtype, powers.shape, powers.ndim - 1) == targets[..., None]
     return powers * (dloss / total)[..., None] - jnp.where(is_target, dloss[..., None], 0), None

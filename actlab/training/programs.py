@@ -234,7 +234,7 @@ def _columns(lanes: Sequence[Lane]) -> Lane:
 
 
 def _described(arrays: Any, sharding: jax.sharding.NamedSharding) -> Any:
-    """Shapes and dtypes in the place of arrays. With shardings: a function compiled for other ones refuses arrays."""
+    """Shapes, dtypes and shardings in place of arrays: a function compiled for other shardings refuses its inputs."""
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), arrays)
 
 

@@ -34,8 +34,8 @@ _COMPILERS = {"cuda": "jax_cuda13_plugin", "tpu": "libtpu"}
 class Target:
     """A number of devices of one kind.
 
-    `layouts` name, by the number of devices, how they are connected. Speeds are the maker's: `flops`, by `train.dtype`,
-    in FLOP/s of matrix products, `bandwidth` in bytes/s.
+    Memory and speeds are those of one device. Speeds are the maker's: `flops`, by `train.dtype`, in FLOP/s of matrix
+    products, `bandwidth` in bytes/s. `layouts` name, by the number of devices, how they are connected.
     """
 
     name: str
@@ -67,11 +67,11 @@ class Target:
         Raises:
             UserError: if the compiler is not installed.
         """
-        from jax.experimental import topologies
-
         if importlib.util.find_spec(_COMPILERS[self.platform]) is None:
             extra = f"'.[{self.platform}]'"
             raise UserError(f"no compiler for {self.name} is installed: pip install -c constraints.txt -e {extra}.")
+        from jax.experimental import topologies
+
         name = self.layouts[self.number]
         if self.platform == "cuda":
             return topologies.get_topology_desc("", "cuda", topology=name, **self.options).devices

@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from actlab.bench import training
+from actlab.bench import timing, training
 
 
 @pytest.fixture
@@ -40,3 +40,33 @@ def test_the_shapes_are_those_they_are_named_after():
         costs = models.costs(models.build(shape.config.model))
         assert "124M" not in training.default_names()
         assert costs.parameters == pytest.approx(float(name.removesuffix("M")) * 1e6, rel=0.03)
+
+
+@pytest.mark.slow
+def test_the_plain_peer_is_a_decoder_of_our_size_that_learns():
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from actlab import models
+    from actlab.bench import peer
+
+    shape = training.Shape("tiny", 16, 2, 32, 2, 3, n_layers=1, context=16)
+    plain = peer.Plain(shape)
+    assert (
+        sum(array.numel() for array in plain.parameters()) == models.costs(models.build(shape.config.model)).parameters
+    )
+    tokens = torch.zeros((2, 16), dtype=torch.int64)
+    later = tokens.clone()
+    later[:, 8:] = 1
+    logits = [plain(tokens), plain(later)]
+    assert logits[0].shape == (2, 16, 32) and torch.equal(logits[0][:, :8], logits[1][:, :8]), "causal"
+    before = plain.blocks[0].up.weight.detach().clone()
+    assert peer._training(shape, plain, compiled=False)() > 0
+    assert not torch.equal(before, plain.blocks[0].up.weight)
+
+
+def test_a_cpu_is_named_by_what_tells_its_generation(monkeypatch):
+    text = "model name\t: AMD EPYC\ncpu family\t: 25\nmodel\t\t: 17\nflags\t\t: fpu avx2 avx512f"
+    monkeypatch.setattr(timing, "cpuinfo", lambda: text)
+    assert timing.device_name().startswith("AMD EPYC, family 25 model 17, 512-bit vectors, ")
+    monkeypatch.setattr(timing, "cpuinfo", lambda: "")
+    assert timing.device_name().endswith(" cores")
