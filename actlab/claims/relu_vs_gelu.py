@@ -192,8 +192,8 @@ def _curvature() -> Finding:
 def _accelerates() -> Finding:
     low, high = LOSS["gelu"][1:]
     evidence = (
-        f"After equal steps GELU has {high} at 3e-3 and {low} at 1e-3: the higher rate is slower, not faster. Batch "
-        "size was never varied."
+        f"After equal steps GELU has {high} at 3e-3 and {low} at 1e-3: the higher rate is slower, not faster. The "
+        "text never varied the batch size."
     )
     return Finding(graded(high < low), evidence)
 
