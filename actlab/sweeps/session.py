@@ -319,7 +319,7 @@ class Session:
         return state, stopped
 
     def _next(self, goals: Mapping[str, int]) -> tuple[str, ProgramSpec] | None:
-        """The first part that has not reached its goal; read from the manifest each time, since a part may be split."""
+        """The first part with steps left to train. The manifest is read each time, since a part may have been split."""
         for part, names in manifest.parts(self._records).items():
             if not all(self._has_reached(name, goals.get(name, 0)) for name in names):
                 return part, self._spec_of[names[0]].part(names)

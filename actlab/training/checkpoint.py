@@ -22,7 +22,7 @@ from actlab.files import is_signed, read_json, signed, write_atomically
 from actlab.training.devices import is_lost_process, wait_for_processes
 
 SEAL = "actlab_seal.json"  # inside a step's folder, so that orbax deletes it with the step
-_UNFINISHED = ".orbax-checkpoint-tmp"  # in the name of a folder that orbax has not completed
+_UNFINISHED = ".orbax-checkpoint-tmp"  # orbax has this in the names of incomplete checkpoints
 
 # By table: how many rows belong to the runs of a checkpoint, and the SHA-256 of their lines. As records.Sealed.
 Tables = Mapping[str, Any]
