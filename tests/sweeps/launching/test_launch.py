@@ -28,21 +28,34 @@ def launch(config, workdir, executor):
     return launching.run(config, "sweep.json", "sweep", workdir, executor, ["test"])
 
 
-class Disturbed(launching.Local):
-    """Sends each job one signal in the middle of its first process."""
+# A training that sends itself a signal after 500 updates, when the checkpoint of 250 is sealed.
+PROGRAM = """
+import os, signal
+from actlab import __main__, main
+from actlab.workdir.records import Workdir
 
-    poll_seconds = 0.01
+def append(self, rows, whole=Workdir.append_metrics):
+    rows = list(rows)
+    whole(self, rows)
+    if any(row["step"] > 500 for row in rows):
+        Workdir.append_metrics = whole
+        os.kill(os.getpid(), signal.{name})
 
-    def __init__(self, signals):
-        super().__init__()
-        self._signals = dict(signals)
+Workdir.append_metrics = append
+__main__.program(main.main)
+"""
 
-    def active(self):
-        """As Local, after the signals that are due."""
-        for number, (job, process) in self._running.items():
-            if number in self._signals and job.step() > 500:  # 250 is sealed by then
-                process.send_signal(self._signals.pop(number))
-        return super().active()
+
+def disturb(patch, signals):
+    """The first process of each job sends itself a signal: its name by the job's number."""
+    whole, due = Job.command, dict(signals)
+
+    def command(job):
+        python, _, _, *flags = whole(job)
+        name = due.pop(job.number, None)
+        return [python, "-c", PROGRAM.format(name=name), *flags] if name else whole(job)
+
+    patch.setattr(Job, "command", command)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +66,8 @@ def disturbed(long_sweep, tmp_path_factory, here_in_jobs):
         printed = {"stdout": io.StringIO(), "stderr": io.StringIO()}
         for name, stream in printed.items():
             patch.setattr(sys, name, stream)
-        code = launch(long_sweep, workdir, Disturbed({0: signal.SIGKILL, 1: signal.SIGTERM}))
+        disturb(patch, {0: "SIGKILL", 1: "SIGTERM"})
+        code = launch(long_sweep, workdir, launching.Local())
     return workdir, code, printed["stdout"].getvalue(), printed["stderr"].getvalue()
 
 
