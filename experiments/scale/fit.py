@@ -1,7 +1,7 @@
 """The excess over the entropy as a power of the size, for each activation, and what it says of a larger size.
 
 Command: python experiments/scale/fit.py
-Reads results.csv in the folders 32, 64, 96, 160 and, where it is there, 256; writes fit.csv and prints it. The fit is
+Reads results.csv in the folders 32, 48, 64, 96 and, where it is there, 128; writes fit.csv and prints it. The fit is
 log excess = log a - b log N, least squares on means over seeds; intervals of b are percentiles over resamples of the
 seeds. An interval of prediction adds the scatter about the line.
 """
@@ -20,7 +20,7 @@ from actlab.cli import command
 from actlab.errors import UserError
 
 FOLDER = pathlib.Path(__file__).parent
-WIDTHS, NEXT = (32, 64, 96, 160), 256
+WIDTHS, NEXT = (32, 48, 64, 96), 128
 N_RESAMPLES, CONFIDENCE = 9_999, 0.95
 
 Excess = Mapping[int, np.ndarray]  # width -> [seeds], nats/token
