@@ -181,9 +181,12 @@ def free_memory() -> int:
 
 
 def most_lanes(one: MemoryNeed, by_map: bool, free: int) -> int:
-    """How many lanes fit on a device: by map they share the work memory, side by side each needs its own."""
+    """How many lanes fit on a device: side by side each needs its own work memory, by map they share one.
+
+    By map the lane whose turn it is has a copy of its state beside.
+    """
     room = int(free * (1 - RESERVE))
-    fits = (room - one.work) // one.state if by_map else room // (one.state + one.work)
+    fits = (room - one.work - one.state) // one.state if by_map else room // (one.state + one.work)
     return max(1, fits)
 
 

@@ -198,7 +198,8 @@ def build(
     lanes_R = (_described if target else jax.device_put)(_columns(lanes), devices.sharding(mesh, "lane"))
 
     def over_lanes(function: Callable[..., Any], *static: Any, name: str, n_shared: int = 0) -> Callable[..., Any]:
-        return _over_lanes(functools.partial(function, *static), config, mesh, name, n_shared)
+        mapped = _in_place if name == "train" else _one_by_one
+        return _over_lanes(functools.partial(function, *static), mapped, config, mesh, name, n_shared)
 
     init = over_lanes(steps.init_state, model, config, name="init")
     abstract_state = jax.eval_shape(init, lanes_R.seed)
@@ -242,17 +243,45 @@ def _rows_sharding(mesh: jax.sharding.Mesh) -> jax.sharding.NamedSharding:
     return devices.sharding(mesh, "lane", None, devices.BATCH)
 
 
-def _over_lanes(function: Callable[..., Any], config: Config, mesh: jax.sharding.Mesh, name: str, n_shared: int) -> Any:
+def _one_by_one(one: Callable[..., Any], *lanewise: Any) -> Any:
+    return jax.lax.map(lambda lane: one(*lane), lanewise)
+
+
+def _in_place(one: Callable[..., Any], state_R: Any, *lanewise: Any) -> Any:
+    """As _one_by_one, of a function (state, ...) -> (state, result); new states take the place of the old ones.
+
+    A map holds both: at 30M six lanes took 3.3 GB beside the state, where 1.2 GB do.
+    """
+
+    def turn(state_R: Any, given: Any) -> Any:
+        r, *lane = given
+        state = jax.tree.map(lambda leaf_R: jax.lax.dynamic_index_in_dim(leaf_R, r, keepdims=False), state_R)
+        state, result = one(state, *lane)
+        put = lambda leaf_R, leaf: jax.lax.dynamic_update_index_in_dim(leaf_R, leaf, r, axis=0)  # noqa: E731
+        return jax.tree.map(put, state_R, state), result
+
+    n_lanes = len(jax.tree.leaves(state_R)[0])
+    return jax.lax.scan(turn, state_R, (jnp.arange(n_lanes), *lanewise))
+
+
+def _over_lanes(
+    function: Callable[..., Any],
+    mapped: Callable[..., Any],
+    config: Config,
+    mesh: jax.sharding.Mesh,
+    name: str,
+    n_shared: int,
+) -> Any:
     """`function` of one lane over a leading axis of lanes, which lies on the lane axis of the mesh.
 
-    All arguments have that axis but for the last `n_shared`, which every lane is given whole. `name` is what profiles
-    and the compilation cache call it.
+    All arguments have that axis but for the last `n_shared`, which every lane is given whole. Where lanes are not side
+    by side, `mapped` goes over them. `name` is what profiles and the compilation cache call it.
     """
 
     def over_lanes(*args: Any) -> Any:
         lanewise, shared = args[: len(args) - n_shared], args[len(args) - n_shared :]
         one = lambda *lane: function(*lane, *shared)  # noqa: E731
-        one_by_one = lambda *lanes: jax.lax.map(lambda lane: one(*lane), lanes)  # noqa: E731
+        one_by_one = functools.partial(mapped, one)
         with jax.default_matmul_precision(devices.product_precision(config)):
             if not devices.maps_lanes(config, mesh):
                 return jax.vmap(one, spmd_axis_name="lane")(*lanewise)

@@ -63,7 +63,7 @@ def test_at_most_one_less_makes_two_halves(n_lanes, multiple, first):
 def test_side_by_side_each_lane_needs_room_to_work_and_in_turn_they_share_it():
     one, free = MemoryNeed(state=10, work=30), 1000
     assert devices_lib.most_lanes(one, False, free) == 900 // 40
-    assert devices_lib.most_lanes(one, True, free) == (900 - 30) // 10
+    assert devices_lib.most_lanes(one, True, free) == (900 - 30 - 10) // 10
     assert devices_lib.most_lanes(MemoryNeed(state=10, work=3000), True, free) == 1, "one is always tried"
 
 

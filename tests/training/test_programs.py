@@ -7,7 +7,7 @@ import pytest
 from actlab import models
 from actlab.config import replace
 from actlab.training import programs
-from actlab.training.devices import compute_dtype
+from actlab.training.devices import RESERVE, compute_dtype, memory_need, most_lanes
 from actlab.training.losses import Examples
 from actlab.training.objectives import NEXT_TOKEN
 from actlab.training.programs import Lane
@@ -176,6 +176,14 @@ def test_probes_of_each_lane_are_those_of_the_solo_run(program_of, over):
         np.testing.assert_allclose(values[1], solo[name][0], rtol=0 if over == "map" else 1e-3, err_msg=name)
         assert name == "loss" or not np.array_equal(values[0], values[1]) or values[0] == 0, name
     np.testing.assert_array_equal(dead[1], solo_dead[0])
+
+
+def test_lanes_in_turn_take_one_lanes_memory_and_a_copy_of_its_state(tiny, build):
+    config = replace(tiny, **{"model.d_model": 64, "model.vocab_size": 2048, "devices.lanes_by": "map"})
+    one, four = (memory_need(build(config, LANES[:1] * n).compile().functions.train) for n in (1, 4))
+    assert one.state * 4 == pytest.approx(four.state, rel=0.01)
+    assert one.work < four.work < one.work + 1.3 * one.state
+    assert most_lanes(one, True, int((four.state + four.work) / (1 - RESERVE)) + 1) in (3, 4)
 
 
 @pytest.mark.parametrize(("dtype", "precision"), [("float32", "HIGHEST"), ("tensorfloat32", "HIGH")])
