@@ -41,7 +41,7 @@ ENCODER = "bert_tanh_vs_gelu"
 PRESETS = {
     ENCODER: ("small", "paper"),
     "width": ("mup", "gain", "gpt2"),
-    "scale": ("32", "256"),
+    "scale": ("32", "128"),
     "gates": ("small", "pair", "char", "paper"),
 }
 DATA = {

@@ -3,7 +3,6 @@
 import io
 import json
 import pathlib
-import signal
 import subprocess
 import sys
 import time
