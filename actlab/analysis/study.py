@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import itertools
 import pathlib
-import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,7 +19,7 @@ from actlab.analysis.results import DONE, FINGERPRINT, WAITING
 from actlab.analysis.results import FILE as RESULTS
 from actlab.analysis.survival import permanently_dead, revival_rate
 from actlab.analysis.verdicts import Orders
-from actlab.config import Config, sweep, user_code
+from actlab.config import Config, schema, sweep, user_code
 from actlab.errors import UserError
 from actlab.files import write_atomically
 from actlab.workdir import documents, integrity, records
@@ -85,46 +84,85 @@ def require_named(folder: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def table_of(study: Study, paths: Sequence[pathlib.Path]) -> Iterator[pathlib.Path]:
-    """The table to decide on: the study's own results.csv if that or its folder is given, else one made from a workdir.
+    """The table to decide on: the study's own results.csv if that or its folder is given, else one made from workdirs.
 
-    The latter replaces the study's own when the context ends without an error.
+    The latter replaces the study's own when the context ends without an error. A study that was trained in parts has
+    several workdirs, of one config but for its sweep; the study's own table may be one of the parts.
 
     Raises:
-        UserError: for several paths or another file; for a workdir that lacks a run which is done in the study's own
-            table, on the same data at the same scale; or that is to hold the verdicts itself, where the study's table
-            would replace its own.
+        UserError: for another file; for a workdir that is to hold the verdicts itself, where the study's table would
+            replace its own; for parts of different configs or with a run in common; for parts that lack a run which is
+            done in the study's own table, on the same data at the same scale.
     """
-    path = paths[0]
-    if len(paths) > 1:
-        raise UserError(f"{len(paths)} tables are given: the study in {study.folder} has one: name one workdir.")
-    if path.is_file() and path.name != RESULTS:
-        raise UserError(f"{path} is not the table of the study in {study.folder}: give a workdir or its folder.")
-    folder = path if path.is_dir() else path.parent
-    if folder.resolve() == study.folder.resolve():
+    strange = [path for path in paths if path.is_file() and path.name != RESULTS]
+    if strange:
+        raise UserError(f"{strange[0]} is not the table of the study in {study.folder}: give a workdir or its folder.")
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    own = [folder.resolve() == study.folder.resolve() for folder in folders]
+    for folder in itertools.compress(folders, own):
         if (folder / "config.json").is_file():
             raise UserError(
                 f"{folder} is a workdir, whose results.csv the study's would replace: name another folder for the "
                 f"verdicts, --verdicts={folder.parent}/judged/verdicts.json."
             )
+    if all(own):
         yield study.folder / RESULTS
         return
-    rows = collect(folder, study)
-    _require_kept(study.folder / RESULTS, rows, folder)
+    _require_one_config([folder for folder, is_own in zip(folders, own, strict=True) if not is_own])
+    tables = [
+        records.read_table(folder / RESULTS) if is_own else collect(folder, study)
+        for folder, is_own in zip(folders, own, strict=True)
+    ]
+    rows, tested = _joined(folders, tables)
+    _require_kept(study.folder / RESULTS, rows, " with ".join(map(str, folders)))
     with tempfile.TemporaryDirectory() as held:
-        Workdir(pathlib.Path(held)).write_results(rows)
-        path, tested = pathlib.Path(held) / RESULTS, folder / documents.FILE
-        if tested.is_file():
-            shutil.copy(tested, held)
+        made = {**documents.packed(tested), RESULTS: records.table(rows)}
+        for name, content in made.items():
+            (pathlib.Path(held) / name).write_bytes(content)
         # An error in the caller's block is raised here, so that a table which cannot be decided on replaces none.
-        yield path
+        yield pathlib.Path(held) / RESULTS
         # Never the documents of an older table beside a new one.
         (study.folder / documents.FILE).unlink(missing_ok=True)
-        if tested.is_file():
-            write_atomically(study.folder / documents.FILE, tested.read_bytes())
-        write_atomically(study.folder / RESULTS, path.read_text())
+        for name, content in made.items():
+            write_atomically(study.folder / name, content)
 
 
-def _require_kept(path: pathlib.Path, rows: Sequence[Mapping[str, Any]], workdir: pathlib.Path) -> None:
+def _require_one_config(workdirs: Sequence[pathlib.Path]) -> None:
+    found = [(path, config_lib.load(path / "config.json")) for path in workdirs if (path / "config.json").is_file()]
+    axes = {axis for _, config in found for axis in sweep.swept(config)}
+    for (first, ours), (other, theirs) in itertools.pairwise(found):
+        one, two = config_lib.flat(ours), config_lib.flat(theirs)
+        for name in one.keys() - axes - {"sweep", *schema.paths("external")}:
+            if one[name] != two[name]:
+                raise UserError(
+                    f"{first} and {other} are not parts of one study: config.{name} is {one[name]!r} in the first and "
+                    f"{two[name]!r} in the second: give workdirs that differ in their sweep only."
+                )
+
+
+def _joined(
+    folders: Sequence[pathlib.Path], tables: Sequence[Sequence[dict[str, Any]]]
+) -> tuple[list[dict[str, Any]], dict[str, documents.Documents]]:
+    """The rows of all parts, a run that is done in one of them once, and its documents from there."""
+    rows: dict[str, dict[str, Any]] = {}
+    places: dict[str, pathlib.Path] = {}
+    for folder, table in zip(folders, tables, strict=True):
+        for row in table:
+            known = rows.get(row["run"])
+            if known and known["status"] in DONE and row["status"] in DONE and folder != places[row["run"]]:
+                raise UserError(
+                    f"{row['run']} is done in {places[row['run']]} and in {folder}: give parts without a run in common."
+                )
+            if not known or row["status"] in DONE:
+                rows[row["run"]], places[row["run"]] = row, folder
+    tested = {
+        folder: documents.read(folder / documents.FILE) for folder in folders if (folder / documents.FILE).is_file()
+    }
+    found = {name: tested[place][name] for name, place in places.items() if name in tested.get(place, {})}
+    return list(rows.values()), found
+
+
+def _require_kept(path: pathlib.Path, rows: Sequence[Mapping[str, Any]], given: str) -> None:
     """Refuses a table that would replace that of another experiment."""
     if not path.is_file():
         return
@@ -134,7 +172,7 @@ def _require_kept(path: pathlib.Path, rows: Sequence[Mapping[str, Any]], workdir
         own = path.parent / "mine" / "verdicts.json"
         name, *of = lost[0]
         raise UserError(
-            f"{path} has {len(held)} runs, of which {workdir} lacks {len(lost)}, the first {name} ({', '.join(of)}): "
+            f"{path} has {len(held)} runs, of which {given} lacks {len(lost)}, the first {name} ({', '.join(of)}): "
             f"give that study's workdir, or write the verdicts elsewhere, --verdicts={own}."
         )
 

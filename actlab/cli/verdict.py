@@ -4,9 +4,11 @@
 
 With --study the questions are those of a study.py, which is run, and so are the claims that they decide. Verdicts and a
 copy of the table go into the study's folder, or into one in it that --verdicts names. A table of other runs is never
-replaced. The last command repeats the verdicts from the committed table.
+replaced. A study that was trained in parts has several workdirs; its own folder may be one of them. The last command
+repeats the verdicts from the committed table.
 
   python -m actlab verdict runs/NAME --study=experiments/NAME/study.py
+  python -m actlab verdict runs/EARLY runs/LATE --study=experiments/NAME/study.py
   python -m actlab verdict runs/MINE --study=experiments/NAME/study.py --verdicts=experiments/NAME/mine/verdicts.json
   python -m actlab verdict --study=experiments/NAME/study.py
 

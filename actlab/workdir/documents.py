@@ -7,7 +7,7 @@ sweep may be tested on different numbers of documents: those that a run lacks ha
 
 import io
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,16 +36,25 @@ def row(name: str, step: int, nats_D: Float[np.ndarray, "D"], targets_D: Int[np.
 def made(traces: Iterable[Row], names: Sequence[str]) -> dict[str, bytes]:
     """The file by its name, of what the rows of Workdir.traces() have of these runs; none if they have nothing."""
     found = {row["run"]: row for row in traces if row["kind"] == "documents"}
-    runs = [name for name in names if name in found]
-    if not runs:
+    dtypes = {"nats": "<f4", "targets": "<i4"}
+    return packed(
+        {
+            name: Documents(*(decoded(found[name], field, dtype) for field, dtype in dtypes.items()))
+            for name in names
+            if name in found
+        }
+    )
+
+
+def packed(tested: Mapping[str, Documents]) -> dict[str, bytes]:
+    """The file by its name, of the documents of each run; none without runs."""
+    if not tested:
         return {}
-    columns = {}
-    for field, dtype in (("nats", "<f4"), ("targets", "<i4")):
-        arrays = [decoded(found[name], field, dtype) for name in runs]
-        most = max(map(len, arrays))
-        columns[field] = np.stack([np.pad(array, (0, most - len(array))) for array in arrays])
+    most = max(len(one.nats) for one in tested.values())
+    padded = lambda array: np.pad(array, (0, most - len(array)))  # noqa: E731
+    nats_RD, targets_RD = (np.stack([padded(one[index]) for one in tested.values()]) for index in range(2))
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, runs=np.array(runs), **columns)
+    np.savez_compressed(buffer, runs=np.array(list(tested)), nats=nats_RD, targets=targets_RD)
     return {FILE: buffer.getvalue()}
 
 

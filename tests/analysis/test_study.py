@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import commands
 import numpy as np
@@ -98,10 +99,10 @@ def test_claims_are_decided_written_and_settled_in_the_ledger(folders):
     assert open_still.verdict is claims.Verdict.OPEN
 
 
-def sweep_of(workdir, rates, seeds=(0, 1, 2, 3, 4)):
-    """The workdir's config.json, of a sweep over more runs than it has rows."""
+def sweep_of(workdir, rates, seeds=(0, 1, 2, 3, 4), **changes):
+    """The workdir's config.json: a sweep, which may have more runs than it has rows."""
     axes = {"model.activation": ("gelu", "relu"), "optimizer.learning_rate": rates, "seed": seeds}
-    config = config_lib.replace(Config(), sweep=axes)
+    config = config_lib.replace(Config(), sweep=axes, **changes)
     (workdir / "config.json").write_text(config_lib.to_json(config))
 
 
@@ -184,8 +185,75 @@ def test_a_study_has_one_table_and_a_name_for_it(folders):
     (study / "part.csv").write_text((workdir / "results.csv").read_text())
     with pytest.raises(UserError, match=r"part.csv is not the table of the study"):
         run(study / "part.csv", study=study / "study.py", verdicts=study / "verdicts.json")
-    with pytest.raises(UserError, match="name one workdir"):
-        run(workdir, workdir, study=study / "study.py", verdicts=study / "verdicts.json")
+
+
+@pytest.fixture
+def parts(folders):
+    """A function of fields of the second's config: the workdir as two, of three and of two seeds, with documents."""
+    workdir, _ = folders
+
+    def divide(**changes):
+        found = []
+        for name, seeds, fields in (("early", (0, 1, 2), {}), ("late", (3, 4), changes)):
+            part = workdir.with_name(name)
+            shutil.copytree(workdir, part)
+            head, *lines = (part / "results.csv").read_text().splitlines()
+            own = [line for line in lines if int(line.split(",")[0][-1]) in seeds]
+            (part / "results.csv").write_text("\n".join([head, *own]) + "\n")
+            sweep_of(part, (1e-3, 3e-3), seeds, **fields)
+            of_run = documents.Documents(np.full(len(seeds), 2.0, "f4"), np.full(len(seeds), 3, "i4"))
+            made = documents.packed({line.split(",")[0]: of_run for line in own})
+            (part / documents.FILE).write_bytes(made[documents.FILE])
+            found.append(part)
+        return found
+
+    return divide
+
+
+def told_by(study):
+    """The rows of a study's table by name, and its claim but for the line of its first row."""
+    claim = claim_in(study)
+    return sorted(rows_of(study), key=lambda row: row["run"]), claim | {"evidence": claim["evidence"] | {"row": ""}}
+
+
+def test_a_study_trained_in_parts_is_one_table(folders, parts):
+    workdir, study = folders
+    run(workdir, study=study / "study.py")
+    whole = told_by(study)
+    early, late = parts()
+    (study / "results.csv").unlink()
+    run(early, late, study=study / "study.py")
+    assert told_by(study) == whole
+    found = documents.read(study / documents.FILE)
+    assert list(found) == [row["run"] for row in rows_of(study)]
+    assert (found["gelu-lr0.001-seed0"].targets.sum(), found["relu-lr0.001-seed4"].targets.sum()) == (9, 6)
+    # A part that was judged before is in the study's own table.
+    (study / "results.csv").unlink()
+    run(late, study=study / "study.py")
+    run(study, early, study=study / "study.py")
+    assert told_by(study) == whole
+    assert documents.read(study / documents.FILE).keys() == found.keys()
+
+
+def test_a_run_that_waits_in_one_part_is_taken_from_the_one_that_has_it(folders, parts):
+    _, study = folders
+    early, late = parts()
+    sweep_of(early, (1e-3, 3e-3))
+    run(early, study=study / "study.py")
+    assert [row["status"] for row in rows_of(study)].count("waiting") == 8
+    run(study, late, study=study / "study.py")
+    assert {row["status"] for row in rows_of(study)} == {"finished"}
+    assert claim_in(study)["verdict"] == "supported"
+
+
+def test_parts_of_another_config_or_with_a_run_in_common_are_refused(folders, parts):
+    workdir, study = folders
+    early, late = parts(**{"model.init": "gain"})
+    with pytest.raises(UserError, match=r"early and .*late are not parts of one study: config.model.init is .gpt2. in"):
+        run(early, late, study=study / "study.py")
+    with pytest.raises(UserError, match=r"gelu-lr0.001-seed0 is done in .*one and in .*early"):
+        run(workdir, early, study=study / "study.py")
+    assert not (study / "results.csv").exists()
 
 
 def test_the_table_alone_gives_the_same_verdicts(folders):
