@@ -153,7 +153,8 @@ FunctionValues = dict[str, dict[str, list[float | None]]]
 
 def named_activations(config: Config) -> dict[str, str]:
     """The activations that a run's model has, by field."""
-    own = {f"model.{name}": getattr(config.model, name) for name in ("activation", *OTHER_ACTIVATIONS)}
+    fields = ("activation", *(OTHER_ACTIVATIONS if config.model.kind == "encoder" else ()))
+    own = {f"model.{name}": getattr(config.model, name) for name in fields}
     swapped = {"finetune.swap.to": config.finetune.swap.to} if config.finetune.swap.blocks else {}
     return {**own, **swapped}
 

@@ -17,7 +17,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import scipy.optimize
 import scipy.special
 
 from actlab.activations.proofs.jets import HALF, ONE_OVER_SQRT_2_PI, Arithmetic, Constant
@@ -213,6 +212,8 @@ def _tail_peak(k: int) -> tuple[float, float, float]:
 
 
 def _solve(falling: Callable[[float], float], k: int) -> float:
+    import scipy.optimize  # a third of a second, which no start of a training needs
+
     high = 1.0
     while falling(high) > 0:
         high *= 2

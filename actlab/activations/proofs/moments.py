@@ -8,7 +8,6 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import scipy.optimize
 import scipy.special
 from jaxtyping import Float
 
@@ -149,6 +148,8 @@ def _negative_share(
 
 
 def _root(slope: Callable[[float], float], low: float, high: float) -> float:
+    import scipy.optimize  # see intervals
+
     return scipy.optimize.root_scalar(slope, bracket=(low, high), method="brentq", xtol=1e-300).root
 
 
