@@ -15,11 +15,11 @@ import numpy as np
 
 from actlab import config as config_lib
 from actlab.analysis.protocol import LOSS, SENSITIVITY, Claims, Contrast, contrasts_of
-from actlab.analysis.results import DONE, FINGERPRINT, WAITING
+from actlab.analysis.results import DONE, FINGERPRINT, WAITING, read
 from actlab.analysis.results import FILE as RESULTS
 from actlab.analysis.survival import permanently_dead, revival_rate
 from actlab.analysis.verdicts import Orders
-from actlab.config import Config, schema, sweep, user_code
+from actlab.config import Config, sweep, user_code
 from actlab.errors import UserError
 from actlab.files import write_atomically
 from actlab.workdir import documents, integrity, records
@@ -87,33 +87,28 @@ def table_of(study: Study, paths: Sequence[pathlib.Path]) -> Iterator[pathlib.Pa
     """The table to decide on: the study's own results.csv if that or its folder is given, else one made from workdirs.
 
     The latter replaces the study's own when the context ends without an error. A study that was trained in parts has
-    several workdirs, of one config but for its sweep; the study's own table may be one of the parts.
+    several workdirs, which differ in their sweep only.
 
     Raises:
         UserError: for another file; for a workdir that is to hold the verdicts itself, where the study's table would
-            replace its own; for parts of different configs or with a run in common; for parts that lack a run which is
-            done in the study's own table, on the same data at the same scale.
+            replace its own; for parts that are not of one study; for workdirs that lack a run which is done in the
+            study's own table, on the same data at the same scale.
     """
-    strange = [path for path in paths if path.is_file() and path.name != RESULTS]
-    if strange:
-        raise UserError(f"{strange[0]} is not the table of the study in {study.folder}: give a workdir or its folder.")
-    folders = [path if path.is_dir() else path.parent for path in paths]
-    own = [folder.resolve() == study.folder.resolve() for folder in folders]
-    for folder in itertools.compress(folders, own):
-        if (folder / "config.json").is_file():
+    folders = [path.parent if path.is_file() else path for path in paths]
+    for path, folder in zip(paths, folders, strict=True):
+        if path.is_file() and path.name != RESULTS:
+            raise UserError(f"{path} is not the table of the study in {study.folder}: give a workdir or its folder.")
+        if folder.resolve() == study.folder.resolve() and (folder / "config.json").is_file():
             raise UserError(
                 f"{folder} is a workdir, whose results.csv the study's would replace: name another folder for the "
                 f"verdicts, --verdicts={folder.parent}/judged/verdicts.json."
             )
-    if all(own):
+    if len(folders) > 1:
+        _require_parts(folders)
+    elif folders[0].resolve() == study.folder.resolve():
         yield study.folder / RESULTS
         return
-    _require_one_config([folder for folder, is_own in zip(folders, own, strict=True) if not is_own])
-    tables = [
-        records.read_table(folder / RESULTS) if is_own else collect(folder, study)
-        for folder, is_own in zip(folders, own, strict=True)
-    ]
-    rows, tested = _joined(folders, tables)
+    rows, tested = _joined(folders, [collect(folder, study) for folder in folders])
     _require_kept(study.folder / RESULTS, rows, " with ".join(map(str, folders)))
     with tempfile.TemporaryDirectory() as held:
         made = {**documents.packed(tested), RESULTS: records.table(rows)}
@@ -121,40 +116,41 @@ def table_of(study: Study, paths: Sequence[pathlib.Path]) -> Iterator[pathlib.Pa
             (pathlib.Path(held) / name).write_bytes(content)
         # An error in the caller's block is raised here, so that a table which cannot be decided on replaces none.
         yield pathlib.Path(held) / RESULTS
-        # Never the documents of an older table beside a new one.
-        (study.folder / documents.FILE).unlink(missing_ok=True)
+        if documents.FILE not in made:  # never those of an older table beside a new one
+            (study.folder / documents.FILE).unlink(missing_ok=True)
         for name, content in made.items():
             write_atomically(study.folder / name, content)
 
 
-def _require_one_config(workdirs: Sequence[pathlib.Path]) -> None:
-    found = [(path, config_lib.load(path / "config.json")) for path in workdirs if (path / "config.json").is_file()]
-    axes = {axis for _, config in found for axis in sweep.swept(config)}
-    for (first, ours), (other, theirs) in itertools.pairwise(found):
-        one, two = config_lib.flat(ours), config_lib.flat(theirs)
-        for name in one.keys() - axes - {"sweep", *schema.paths("external")}:
-            if one[name] != two[name]:
-                raise UserError(
-                    f"{first} and {other} are not parts of one study: config.{name} is {one[name]!r} in the first and "
-                    f"{two[name]!r} in the second: give workdirs that differ in their sweep only."
-                )
+def _require_parts(folders: Sequence[pathlib.Path]) -> None:
+    for folder in folders:
+        if not (folder / "config.json").is_file():
+            raise UserError(f"{folder} is no workdir: a study that was trained in parts is judged from their workdirs.")
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise UserError(f"{' '.join(map(str, folders))}: a workdir is given twice: name each once.")
+    read(folders)  # which refuses those whose configs differ in more than their sweep
 
 
 def _joined(
     folders: Sequence[pathlib.Path], tables: Sequence[Sequence[dict[str, Any]]]
 ) -> tuple[list[dict[str, Any]], dict[str, documents.Documents]]:
-    """The rows of all parts, a run that is done in one of them once, and its documents from there."""
+    """The rows of all parts, each run as the part has it that trained it furthest, and its documents from there."""
+    columns = [set(itertools.chain.from_iterable(table)) for table in tables]
+    for folder, own in zip(folders, columns, strict=True):
+        # What an empty cell says is not what a column says that is not there.
+        if lacking := sorted(set.union(*columns) - own):
+            raise UserError(
+                f"{folder} has no column {lacking[0]}, which another part has: sweep the same fields in all parts."
+            )
     rows: dict[str, dict[str, Any]] = {}
     places: dict[str, pathlib.Path] = {}
     for folder, table in zip(folders, tables, strict=True):
         for row in table:
-            known = rows.get(row["run"])
-            if known and known["status"] in DONE and row["status"] in DONE and folder != places[row["run"]]:
-                raise UserError(
-                    f"{row['run']} is done in {places[row['run']]} and in {folder}: give parts without a run in common."
-                )
-            if not known or row["status"] in DONE:
-                rows[row["run"]], places[row["run"]] = row, folder
+            name, known = row["run"], rows.get(row["run"])
+            if known and known["status"] in DONE and row["status"] in DONE:
+                raise UserError(f"{name} is done in {places[name]} and in {folder}: give parts with no run in common.")
+            if not known or known["status"] == WAITING or row["status"] in DONE:
+                rows[name], places[name] = row, folder
     tested = {
         folder: documents.read(folder / documents.FILE) for folder in folders if (folder / documents.FILE).is_file()
     }

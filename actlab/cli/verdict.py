@@ -4,7 +4,7 @@
 
 With --study the questions are those of a study.py, which is run, and so are the claims that they decide. Verdicts and a
 copy of the table go into the study's folder, or into one in it that --verdicts names. A table of other runs is never
-replaced. A study that was trained in parts has several workdirs; its own folder may be one of them. The last command
+replaced. A study that was trained in parts has several workdirs, which differ in their sweep only. The last command
 repeats the verdicts from the committed table.
 
   python -m actlab verdict runs/NAME --study=experiments/NAME/study.py
@@ -70,7 +70,8 @@ def main(argv: Sequence[str]) -> None:
 
     console = command.console()
     folder = paths[0] if paths[0].is_dir() else paths[0].parent
-    place = home if home and home.resolve() not in (folder.resolve(), *folder.resolve().parents) else folder
+    is_arm = len(paths) == 1 and home and home.resolve() in (folder.resolve(), *folder.resolve().parents)
+    place = home if home and not is_arm else folder
     out = pathlib.Path(given.verdicts) if given.verdicts else place / verdicts.FILE
     if given.study:
         study: studies.Study | None = studies.load(pathlib.Path(given.study), out.parent)
@@ -78,9 +79,8 @@ def main(argv: Sequence[str]) -> None:
         study = None
         studies.require_named(out.parent)
     with contextlib.ExitStack() as stack:
-        if study:
-            paths = [stack.enter_context(studies.table_of(study, paths))]
-        results = results_lib.read(paths)
+        tables = [stack.enter_context(studies.table_of(study, paths))] if study else paths
+        results = results_lib.read(tables)
         names = {result.activation for result in results}
         study = study.of(names) if study else None
         asked = given.question or (study.questions if study and not given.baseline else ())

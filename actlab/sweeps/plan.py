@@ -127,8 +127,7 @@ def _plan(spec: ProgramSpec, calibration: Calibration, mesh: jax.sharding.Mesh, 
     fits = devices.most_lanes(calibration.need, by_map, free) * n_lane
     lanes = devices.split_lanes(n_lanes, min(fits, config.devices.max_lanes or fits), n_lane)
     at_once = -(-max(lanes) // n_lane)  # lanes on a device
-    state, work = calibration.need
-    size = at_once * state + (work if by_map else at_once * work)
+    size = devices.memory_of(calibration.need, at_once, by_map)
     # A forward pass is a third of an update.
     n_evaluations = 2 + -(-config.train.n_steps // config.train.eval_every)  # at step 0, and of the test set
     n_batches = len(spec.feed.validation.tokens)

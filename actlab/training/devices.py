@@ -180,11 +180,18 @@ def free_memory() -> int:
     return host // jax.local_device_count()
 
 
-def most_lanes(one: MemoryNeed, by_map: bool, free: int) -> int:
-    """How many lanes fit on a device: side by side each needs its own work memory, by map they share one.
+def memory_of(one: MemoryNeed, n_lanes: int, by_map: bool) -> int:
+    """Bytes of that many lanes on a device: side by side each needs its own work memory, by map they share one.
 
     By map the lane whose turn it is has a copy of its state beside.
     """
+    if by_map:
+        return n_lanes * one.state + one.work + (one.state if n_lanes > 1 else 0)
+    return n_lanes * (one.state + one.work)
+
+
+def most_lanes(one: MemoryNeed, by_map: bool, free: int) -> int:
+    """How many lanes fit on a device; one is always tried."""
     room = int(free * (1 - RESERVE))
     fits = (room - one.work - one.state) // one.state if by_map else room // (one.state + one.work)
     return max(1, fits)

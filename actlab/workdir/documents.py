@@ -50,12 +50,15 @@ def packed(tested: Mapping[str, Documents]) -> dict[str, bytes]:
     """The file by its name, of the documents of each run; none without runs."""
     if not tested:
         return {}
-    most = max(len(one.nats) for one in tested.values())
-    padded = lambda array: np.pad(array, (0, most - len(array)))  # noqa: E731
-    nats_RD, targets_RD = (np.stack([padded(one[index]) for one in tested.values()]) for index in range(2))
+    nats_RD, targets_RD = (_stacked(arrays) for arrays in zip(*tested.values(), strict=True))
     buffer = io.BytesIO()
     np.savez_compressed(buffer, runs=np.array(list(tested)), nats=nats_RD, targets=targets_RD)
     return {FILE: buffer.getvalue()}
+
+
+def _stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    most = max(map(len, arrays))
+    return np.stack([np.pad(array, (0, most - len(array))) for array in arrays])
 
 
 def read(path: pathlib.Path) -> dict[str, Documents]:

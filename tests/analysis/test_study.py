@@ -227,33 +227,46 @@ def test_a_study_trained_in_parts_is_one_table(folders, parts):
     found = documents.read(study / documents.FILE)
     assert list(found) == [row["run"] for row in rows_of(study)]
     assert (found["gelu-lr0.001-seed0"].targets.sum(), found["relu-lr0.001-seed4"].targets.sum()) == (9, 6)
-    # A part that was judged before is in the study's own table.
-    (study / "results.csv").unlink()
-    run(late, study=study / "study.py")
-    run(study, early, study=study / "study.py")
-    assert told_by(study) == whole
-    assert documents.read(study / documents.FILE).keys() == found.keys()
 
 
-def test_a_run_that_waits_in_one_part_is_taken_from_the_one_that_has_it(folders, parts):
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_run_is_taken_from_the_part_that_trained_it_furthest(folders, parts, order):
     _, study = folders
     early, late = parts()
-    sweep_of(early, (1e-3, 3e-3))
-    run(early, study=study / "study.py")
-    assert [row["status"] for row in rows_of(study)].count("waiting") == 8
-    run(study, late, study=study / "study.py")
-    assert {row["status"] for row in rows_of(study)} == {"finished"}
+    sweep_of(early, (1e-3, 3e-3))  # in which the runs of late are waiting
+    with (early / "results.csv").open("a") as file:
+        file.write((late / "results.csv").read_text().splitlines()[1].replace("finished", "stopped") + "\n")
+    run(*(early, late)[::order], study=study / "study.py")
+    assert {row["status"] for row in rows_of(study)} == {"finished"} and len(rows_of(study)) == 20
     assert claim_in(study)["verdict"] == "supported"
+    (study / "results.csv").unlink()
+    (late / "results.csv").write_text("\n".join((late / "results.csv").read_text().splitlines()[:4]))
+    sweep_of(late, (1e-3, 3e-3))  # one of them stopped in early
+    text = (late / "results.csv").read_text()
+    (late / "results.csv").write_text(text.replace(text.splitlines()[1] + "\n", ""))
+    run(*(early, late)[::order], study=study / "study.py")
+    statuses = [row["status"] for row in rows_of(study)]
+    assert (statuses.count("finished"), statuses.count("stopped")) == (14, 1)
 
 
-def test_parts_of_another_config_or_with_a_run_in_common_are_refused(folders, parts):
+def test_parts_that_are_not_of_one_study_are_refused(folders, parts, tables):
     workdir, study = folders
+
+    def refused(*given, words):
+        with pytest.raises(UserError, match=words):
+            run(*given, study=study / "study.py")
+        assert not (study / "results.csv").exists()
+
     early, late = parts(**{"model.init": "gain"})
-    with pytest.raises(UserError, match=r"early and .*late are not parts of one study: config.model.init is .gpt2. in"):
-        run(early, late, study=study / "study.py")
-    with pytest.raises(UserError, match=r"gelu-lr0.001-seed0 is done in .*one and in .*early"):
-        run(workdir, early, study=study / "study.py")
-    assert not (study / "results.csv").exists()
+    refused(early, late, words=r"config.model.init is 'gpt2' in .*early and 'gain' in .*late")
+    sweep_of(late, (1e-3, 3e-3), (3, 4))
+    refused(early, early, words=r"early .*early: a workdir is given twice")
+    refused(early, workdir, words=r"/one is no workdir")
+    twin = shutil.copytree(early, early.with_name("twin"))
+    refused(early, twin, words=r"gelu-lr0.001-seed0 is done in .*/early and in .*/twin: give parts with no run in")
+    rows = list(csv.DictReader((late / "results.csv").read_text().splitlines()))
+    tables.write(late / "results.csv", [row | {"trivial_loss": 2.3} for row in rows])
+    refused(early, late, words=r"early has no column trivial_loss, which another part has")
 
 
 def test_the_table_alone_gives_the_same_verdicts(folders):
