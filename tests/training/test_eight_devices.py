@@ -68,6 +68,7 @@ ARRANGEMENTS = [
     {"kind": "encoder", "lane": 2, "data": 4},
     {"kind": "decoder", "lane": 4, "data": 1, "lanes_by": "vmap"},
     {"kind": "decoder", "lane": 1, "data": 2, "fsdp": 4, "remat": True},
+    {"kind": "decoder", "lane": 2, "data": 1},  # two lanes in turn on each
 ]
 
 
@@ -91,7 +92,18 @@ def test_eight_devices_equal_one_and_each_reads_what_it_computes(tiny):
             expected = one[arrangement["kind"]][name]
             np.testing.assert_allclose(result[name], expected, rtol=rtol, err_msg=f"{name} of {arrangement}")
     meshes = [result["mesh"] for result in results]
-    assert meshes == [[1, 1, 1], [4, 2, 1], [4, 2, 1], [1, 8, 1], [2, 2, 2], [1, 1, 1], [2, 4, 1], [4, 1, 1], [1, 2, 4]]
+    assert meshes == [
+        [1, 1, 1],
+        [4, 2, 1],
+        [4, 2, 1],
+        [1, 8, 1],
+        [2, 2, 2],
+        [1, 1, 1],
+        [2, 4, 1],
+        [4, 1, 1],
+        [1, 2, 4],
+        [2, 1, 1],
+    ]
     # A device reads the lanes and rows that it computes, no others.
     assert [result["asked"] for result in results] == [
         [4, 8],
@@ -103,8 +115,9 @@ def test_eight_devices_equal_one_and_each_reads_what_it_computes(tiny):
         [2, 2],
         [1, 8],
         [4, 1],
+        [2, 8],
     ]
     assert [result["kernel"] for result in results[:2]] == [["(4, 16, 64)"], ["(1, 16, 64)"]]
     assert results[4]["kernel"] == ["(2, 16, 32)"] and results[8]["kernel"] == ["(4, 16, 16)"]
     # Nothing crosses devices between lanes but the metrics, which are gathered once a call.
-    assert set(results[7]["collectives"]) <= {"all-gather"}
+    assert set(results[7]["collectives"] + results[9]["collectives"]) <= {"all-gather"}
