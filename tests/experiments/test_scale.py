@@ -16,7 +16,7 @@ def planted(noise, seed=0):
 
 
 def test_a_power_law_without_noise_is_found_exactly():
-    found = FIT.fit(planted(0.0), SIZES)
+    found, _ = FIT.fit(planted(0.0), SIZES)
     assert (found["a"], found["b"]) == pytest.approx((30.0, 0.4), rel=1e-9)
     assert found["next"] == pytest.approx(30.0 * SIZES[FIT.NEXT] ** -0.4, rel=1e-9)
     assert found["next_low"] == pytest.approx(found["next_high"], rel=1e-6)
@@ -24,13 +24,19 @@ def test_a_power_law_without_noise_is_found_exactly():
 
 def test_intervals_of_prediction_hold_the_next_size_as_often_as_they_say():
     truth = 30.0 * SIZES[FIT.NEXT] ** -0.4
-    found = [FIT.fit(planted(0.05, seed), SIZES) for seed in range(100)]
+    found = [FIT.fit(planted(0.05, seed), SIZES)[0] for seed in range(100)]
     held = sum(one["next_low"] <= truth <= one["next_high"] for one in found)
     assert held >= 93
     assert all(one["b_low"] < one["b"] < one["b_high"] for one in found)
 
 
+def test_a_difference_of_slopes_is_within_its_interval_as_often_as_it_says():
+    pairs = [(planted(0.05, seed), planted(0.05, seed + 500)) for seed in range(100)]
+    apart = [FIT.interval(FIT.fit(one, SIZES)[1] - FIT.fit(other, SIZES)[1]) for one, other in pairs]
+    assert 90 <= sum(low <= 0 <= high for low, high in apart) < 100
+
+
 def test_a_bend_widens_the_interval_of_prediction():
     bent = {width: values * (1.2 if width == 64 else 1.0) for width, values in planted(0.0).items()}
-    found = FIT.fit(bent, SIZES)
+    found, _ = FIT.fit(bent, SIZES)
     assert found["next_high"] > 1.2 * found["next_low"]
