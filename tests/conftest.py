@@ -46,6 +46,7 @@ def compilation_cache(tmp_path_factory):
     for name, value in settings.items():
         jax.config.update(name, value)
         os.environ[name.upper()] = str(value)
+    os.environ["PYTHONWARNINGS"] = "ignore:Error reading persistent compilation cache entry"
 
 
 # Fields on which no compiled function may depend.

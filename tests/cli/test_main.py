@@ -7,11 +7,11 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import commands
 import numpy as np
 import pytest
+import signalled
 from event_files import expected, found
 
 from actlab.cli import data, sample
@@ -154,14 +154,11 @@ def test_the_same_command_again_says_that_the_work_is_done(finished, monkeypatch
 def test_a_run_stopped_in_the_middle_gives_the_same_result_to_the_bit(finished, tmp_path, number):
     folder, workdir, _ = finished
     words = [*QUICK, f"--config.data.dir={folder}/data", f"--workdir={tmp_path}/w", "--config.log.tensorboard=true"]
-    process = start(["-m", "actlab.main"], words, tmp_path)
-    metrics = tmp_path / "w" / "metrics.jsonl"
-    while process.poll() is None and not (metrics.exists() and '"step": 600' in metrics.read_text()):
-        time.sleep(0.002)
-    process.send_signal(number)
-    _, error = process.communicate(timeout=300)
+    _, error = (process := start(signalled.code(number, 600), words, tmp_path)).communicate(timeout=300)
     assert process.returncode == (143 if number == signal.SIGTERM else -9), error
-    assert "resuming from step" in commands.run(main, *words)
+    said = commands.run(main, *words)
+    assert "resuming from step" in said and "resuming from step 1500" not in said
+    metrics = tmp_path / "w" / "metrics.jsonl"
     assert without_times(metrics) == without_times(workdir / "metrics.jsonl")
     rows = [json.loads(line) for line in metrics.read_text().splitlines()]
     (run,) = (tmp_path / "w" / "tensorboard").iterdir()

@@ -11,6 +11,7 @@ import sys
 import time
 
 import pytest
+import signalled
 
 from actlab.workdir.records import TIME_FIELDS
 
@@ -30,25 +31,27 @@ def get_config(preset: str = "small"):
 """
 
 
-def start(folder, workdir, *devices, environment=None):
-    line = [sys.executable, "-m", "actlab.main", "--config=sweep.py", f"--workdir={workdir}", *devices]
+def start(folder, workdir, *devices, code=("-m", "actlab.main"), environment=None):
+    line = [sys.executable, *code, "--config=sweep.py", f"--workdir={workdir}", *devices]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
     return subprocess.Popen(
         line, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
 
 
-def start_two(folder, workdir, *devices):
+def start_two(folder, workdir, *devices, codes=({}, {})):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
     where = {"JAX_COORDINATOR_ADDRESS": f"localhost:{port}", "JAX_NUM_PROCESSES": "2"}
-    return [start(folder, workdir, *devices, environment={**where, "JAX_PROCESS_ID": str(i)}) for i in range(2)]
+    return [
+        start(folder, workdir, *devices, environment={**where, "JAX_PROCESS_ID": str(i)}, **codes[i]) for i in range(2)
+    ]
 
 
 def finish(processes):
     try:
-        outs = [process.communicate(timeout=240)[0] for process in processes]
+        outs = [process.communicate(timeout=600)[0] for process in processes]
     finally:
         for process in processes:
             process.kill()
@@ -103,19 +106,16 @@ def train_for_a_while(processes, workdir):
         time.sleep(0.01)
 
 
-def send(processes, workdir, number, to):
-    """Sends a signal to one of the processes once they have trained for a while, and waits for all of them."""
-    train_for_a_while(processes, workdir)
-    processes[to].send_signal(number)
-    began = time.monotonic()
-    codes, outs = finish(processes)
-    return codes, outs, time.monotonic() - began
+def start_two_of_which_one(folder, workdir, number, victim):
+    """Two processes, one of which sends itself a signal once they have trained for a while."""
+    codes = [{"code": signalled.code(number, 600)} if i == victim else {} for i in range(2)]
+    return start_two(folder, workdir, *LONG, codes=codes)
 
 
 @pytest.mark.devices
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_one_stops_both_and_they_go_on_together(one, whole, tmp_path, number):
-    codes, outs, _ = send(start_two(one, tmp_path / "two", *LONG), tmp_path / "two", number, 1)
+    codes, outs = finish(start_two_of_which_one(one, tmp_path / "two", number, 1))
     assert codes == [143, 143], outs
     assert number == signal.SIGTERM or "what is trained is saved first" in outs[1]
     codes, outs = finish(start_two(one, tmp_path / "two", *LONG))
@@ -126,11 +126,13 @@ def test_a_signal_to_one_stops_both_and_they_go_on_together(one, whole, tmp_path
 @pytest.mark.devices
 @pytest.mark.parametrize("victim", [0, 1])
 def test_if_one_dies_the_other_ends_with_a_sentence_and_both_go_on(one, whole, tmp_path, victim):
-    processes = start_two(one, tmp_path / "two", *LONG)
-    codes, outs, seconds = send(processes, tmp_path / "two", signal.SIGKILL, victim)
+    processes = start_two_of_which_one(one, tmp_path / "two", signal.SIGKILL, victim)
+    processes[victim].wait(600)
+    began = time.monotonic()
+    codes, outs = finish(processes)
     assert codes[victim] == -signal.SIGKILL and codes[1 - victim] == 2, outs
     assert "another process of this training has ended" in outs[1 - victim] and "Traceback" not in outs[1 - victim]
-    assert seconds < 60
+    assert time.monotonic() - began < 60
     codes, outs = finish(start_two(one, tmp_path / "two", *LONG))
     assert codes == [0, 0], outs
     assert metrics(tmp_path / "two") == metrics(whole)
@@ -143,8 +145,8 @@ def test_if_the_reader_of_what_one_prints_goes_away_both_end(one, tmp_path):
     train_for_a_while([first, second], tmp_path / "two")
     first.stdout.close()
     try:
-        said = second.communicate(timeout=60)[0]
-        assert first.wait(60) == 141 and second.returncode == 2
+        said = second.communicate(timeout=240)[0]
+        assert first.wait(240) == 141 and second.returncode == 2
     finally:
         for process in (first, second):
             process.kill()

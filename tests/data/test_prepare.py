@@ -2,7 +2,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import commands
@@ -22,13 +21,33 @@ def start(*arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def kill_when(process: subprocess.Popen[str], folder: Path) -> None:
-    deadline = time.monotonic() + 30
-    while not any(folder.glob("incomplete.*")):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+# A preparation that kills itself when half of it is done.
+KILLED = """
+import contextlib, os, signal
+from actlab import __main__
+from actlab.data import preparing
+
+@contextlib.contextmanager
+def track(what, total, *, show=True, whole=preparing.track):
+    done = 0
+    with whole(what, total, show=show) as tell:
+        def advance(amount):
+            nonlocal done
+            done += amount
+            tell(amount)
+            if done > total / 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+        yield advance
+
+preparing.track = track
+__main__.program()
+"""
+
+
+def kill_in_the_middle(folder: Path, *arguments: object) -> None:
+    line = [sys.executable, "-c", KILLED, "data", *map(str, arguments)]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
     assert any(folder.glob("incomplete.*"))
 
 
@@ -78,7 +97,7 @@ def test_wrong_commands_end_in_one_sentence(tmp_path, arguments, message):
 
 def test_a_killed_prepare_leaves_nothing_in_the_way(tmp_path, long_texts):
     data = tmp_path / "data"
-    kill_when(start("prepare", "mine", f"--from={long_texts}", f"--dir={data}"), data / "mine")
+    kill_in_the_middle(data / "mine", "prepare", "mine", f"--from={long_texts}", f"--dir={data}")
     assert datasets.prepared(data) == []
     actlab.data.prepare("mine", data, source=long_texts, progress=False)
     assert [path.name for path in (data / "mine").iterdir()] == ["2.0.0"]
@@ -91,7 +110,7 @@ def test_a_killed_tokenizing_leaves_nothing_in_the_way(tmp_path, long_texts):
     data = tmp_path / "data"
     actlab.data.prepare("mine", data, source=long_texts, progress=False)
     tokens = data / "mine" / "tokens"
-    kill_when(start("prepare", "mine", f"--dir={data}", "--tokenizer=bytes"), tokens)
+    kill_in_the_middle(tokens, "prepare", "mine", f"--dir={data}", "--tokenizer=bytes")
     (dataset,) = datasets.prepared(data)
     assert list(cache.caches(dataset.root)) == []
     (tokens / "incomplete.gpt2").mkdir()
@@ -103,7 +122,7 @@ def test_a_killed_tokenizing_leaves_nothing_in_the_way(tmp_path, long_texts):
 def test_two_at_once_are_one_after_the_other(tmp_path, long_texts):
     data = tmp_path / "data"
     arguments = ["prepare", "mine", f"--from={long_texts}", f"--dir={data}", "--tokenizer=bytes"]
-    results = [(process, *process.communicate(timeout=60)) for process in [start(*arguments), start(*arguments)]]
+    results = [(process, *process.communicate(timeout=300)) for process in [start(*arguments), start(*arguments)]]
     assert [process.returncode for process, _, _ in results] == [0, 0]
     said = "".join(out for _, out, _ in results)
     assert said.count("prepared now") == 1 and said.count("already prepared") == 1
@@ -115,7 +134,7 @@ def test_a_waiting_process_says_so(tmp_path, write_texts):
         process = start("prepare", "mine", f"--from={write_texts(['a'], ['b', 'c'])}", f"--dir={tmp_path}")
         assert process.stderr is not None
         assert "waiting for another process that prepares mine" in process.stderr.readline() + process.stderr.readline()
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=300)
     assert process.returncode == 0 and "prepared now" in out
 
 

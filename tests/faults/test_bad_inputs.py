@@ -360,7 +360,7 @@ def test_a_bad_model_directory_is_refused(refused, content, told):
 def in_a_process(tmp_path, *words, **environment):
     line = [sys.executable, "-m", "actlab", *words]
     given = {**os.environ, **environment}
-    return subprocess.run(line, cwd=tmp_path, env=given, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(line, cwd=tmp_path, env=given, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.parametrize(

@@ -45,19 +45,24 @@ def test_an_interrupt_that_python_drops_is_remembered(small_sweep, tmp_path, mon
     signal.signal(signal.SIGINT, before)
 
 
-# After the first signal a save takes a minute, so that a second one comes before it ends.
+# After the first signal a save, and the end that waits for saves, take a minute: a second signal comes before.
 PROGRAM = """
 import signal, time
 from actlab import __main__, main
 from actlab.training.checkpoint import Checkpoints
 
-def save(*args, whole=Checkpoints.save, **more):
-    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL and SLOW:
-        time.sleep(60)
-    return whole(*args, **more)
+def slow(name):
+    whole = getattr(Checkpoints, name)
+
+    def slowly(*args, **more):
+        if signal.getsignal(signal.SIGINT) == signal.SIG_DFL and SLOW:
+            time.sleep(60)
+        return whole(*args, **more)
+
+    setattr(Checkpoints, name, slowly)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
-Checkpoints.save = save
+slow("save"), slow("close")
 __main__.program(main.main)
 """
 

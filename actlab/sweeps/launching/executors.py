@@ -105,7 +105,7 @@ SECONDS_TO_SAVE = 120  # before SLURM's time limit
 SCRIPT = """#!/bin/sh
 # Written by actlab launch.
 trap : TERM
-trap 'limit=reached; kill -TERM "$child"' USR1
+trap 'limit=reached; kill -TERM "$!"' USR1
 case "$SLURM_ARRAY_TASK_ID" in
 {cases}
 esac

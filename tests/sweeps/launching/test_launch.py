@@ -3,12 +3,14 @@
 import io
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import time
 
 import event_files
 import pytest
+import signalled
 from rich.console import Console
 
 from actlab import config as config_lib
@@ -27,32 +29,14 @@ def launch(config, workdir, executor):
     return launching.run(config, "sweep.json", "sweep", workdir, executor, ["test"])
 
 
-# A training that sends itself a signal after 500 updates, when the checkpoint of 250 is sealed.
-PROGRAM = """
-import os, signal
-from actlab import __main__, main
-from actlab.workdir.records import Workdir
-
-def append(self, rows, whole=Workdir.append_metrics):
-    rows = list(rows)
-    whole(self, rows)
-    if any(row["step"] > 500 for row in rows):
-        Workdir.append_metrics = whole
-        os.kill(os.getpid(), signal.{name})
-
-Workdir.append_metrics = append
-__main__.program(main.main)
-"""
-
-
 def disturb(patch, signals):
-    """The first process of each job sends itself a signal: its name by the job's number."""
+    """The first process of each job sends itself a signal, given by the job's number, once step 250 is sealed."""
     whole, due = Job.command, dict(signals)
 
     def command(job):
         python, _, _, *flags = whole(job)
-        name = due.pop(job.number, None)
-        return [python, "-c", PROGRAM.format(name=name), *flags] if name else whole(job)
+        number = due.pop(job.number, None)
+        return [python, *signalled.code(number, 501), *flags] if number else whole(job)
 
     patch.setattr(Job, "command", command)
 
@@ -65,7 +49,7 @@ def disturbed(long_sweep, tmp_path_factory, here_in_jobs):
         printed = {"stdout": io.StringIO(), "stderr": io.StringIO()}
         for name, stream in printed.items():
             patch.setattr(sys, name, stream)
-        disturb(patch, {0: "SIGKILL", 1: "SIGTERM"})
+        disturb(patch, {0: signal.SIGKILL, 1: signal.SIGTERM})
         code = launch(long_sweep, workdir, launching.Local())
     return workdir, code, printed["stdout"].getvalue(), printed["stderr"].getvalue()
 

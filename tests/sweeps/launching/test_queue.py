@@ -3,6 +3,7 @@
 import os
 import shlex
 import subprocess
+import time
 
 import pytest
 
@@ -74,6 +75,7 @@ def test_the_script_saves_and_comes_back_only_at_its_time_limit(
     script = subprocess.Popen(["sh", jobs[0].root / "job.sh"], env=environment, start_new_session=True)
     while not (tmp_path / "begun").exists():
         assert script.poll() is None
+        time.sleep(0.01)
     # SIGTERM reaches every process of a job, SIGUSR1 the shell alone.
     subprocess.run(["kill", f"-{number}", "--", f"{'-' if number == 'TERM' else ''}{script.pid}"], check=True)
     assert script.wait(timeout=60) == 143
