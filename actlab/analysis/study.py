@@ -125,22 +125,23 @@ def table_of(study: Study, paths: Sequence[pathlib.Path]) -> Iterator[pathlib.Pa
 def _require_parts(folders: Sequence[pathlib.Path]) -> None:
     for folder in folders:
         if not (folder / "config.json").is_file():
-            raise UserError(f"{folder} is no workdir: a study that was trained in parts is judged from their workdirs.")
+            raise UserError(f"{folder} has no config.json: give the workdir of each part of the study.")
     if len({folder.resolve() for folder in folders}) < len(folders):
-        raise UserError(f"{' '.join(map(str, folders))}: a workdir is given twice: name each once.")
+        raise UserError(f"{' '.join(map(str, folders))} names a workdir twice: name each once.")
     read(folders)  # which refuses those whose configs differ in more than their sweep
 
 
 def _joined(
     folders: Sequence[pathlib.Path], tables: Sequence[Sequence[dict[str, Any]]]
 ) -> tuple[list[dict[str, Any]], dict[str, documents.Documents]]:
-    """The rows of all parts, each run as the part has it that trained it furthest, and its documents from there."""
+    """The rows of all parts, and their documents. Of a run in several parts, the row of the furthest."""
     columns = [set(itertools.chain.from_iterable(table)) for table in tables]
     for folder, own in zip(folders, columns, strict=True):
         # What an empty cell says is not what a column says that is not there.
         if lacking := sorted(set.union(*columns) - own):
             raise UserError(
-                f"{folder} has no column {lacking[0]}, which another part has: sweep the same fields in all parts."
+                f"{folder} has no column {lacking[0]}, which another part has: train all parts with the same version "
+                "of actlab, and sweep the same fields in each."
             )
     rows: dict[str, dict[str, Any]] = {}
     places: dict[str, pathlib.Path] = {}
@@ -148,7 +149,9 @@ def _joined(
         for row in table:
             name, known = row["run"], rows.get(row["run"])
             if known and known["status"] in DONE and row["status"] in DONE:
-                raise UserError(f"{name} is done in {places[name]} and in {folder}: give parts with no run in common.")
+                raise UserError(
+                    f"{name} comes twice, done in {places[name]} and in {folder}: give parts with no run in common."
+                )
             if not known or known["status"] == WAITING or row["status"] in DONE:
                 rows[name], places[name] = row, folder
     tested = {

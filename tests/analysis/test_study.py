@@ -187,6 +187,14 @@ def test_a_study_has_one_table_and_a_name_for_it(folders):
         run(study / "part.csv", study=study / "study.py", verdicts=study / "verdicts.json")
 
 
+def test_that_a_sweep_grew_is_told_where_its_study_is_named_too(folders):
+    workdir, study = folders
+    manifest = json.loads((workdir / "manifest.json").read_text())
+    (workdir / "manifest.json").write_text(json.dumps(manifest | {"extensions": [{"runs": 10, "added": 10}]}))
+    for words in ({"study": study / "study.py"}, {"question": "gelu<relu"}):
+        assert f"warning     {workdir}: 10 runs were added to 10 by --extend" in run(workdir, **words)
+
+
 @pytest.fixture
 def parts(folders):
     """A function of fields of the second's config: the workdir as two, of three and of two seeds, with documents."""
@@ -260,10 +268,12 @@ def test_parts_that_are_not_of_one_study_are_refused(folders, parts, tables):
     early, late = parts(**{"model.init": "gain"})
     refused(early, late, words=r"config.model.init is 'gpt2' in .*early and 'gain' in .*late")
     sweep_of(late, (1e-3, 3e-3), (3, 4))
-    refused(early, early, words=r"early .*early: a workdir is given twice")
-    refused(early, workdir, words=r"/one is no workdir")
+    refused(early, early, words=r"early .*early names a workdir twice")
+    refused(early, workdir, words=r"/one has no config.json")
     twin = shutil.copytree(early, early.with_name("twin"))
-    refused(early, twin, words=r"gelu-lr0.001-seed0 is done in .*/early and in .*/twin: give parts with no run in")
+    refused(
+        early, twin, words=r"gelu-lr0.001-seed0 comes twice, done in .*/early and in .*/twin: give parts with no run in"
+    )
     rows = list(csv.DictReader((late / "results.csv").read_text().splitlines()))
     tables.write(late / "results.csv", [row | {"trivial_loss": 2.3} for row in rows])
     refused(early, late, words=r"early has no column trivial_loss, which another part has")

@@ -324,5 +324,5 @@ def test_without_a_network_tiny_stories_fails_soon(tmp_path, monkeypatch, hang):
     start = time.monotonic()
     with pytest.raises(UserError, match="prepare tiny_stories --from=DIR"):
         datasets.prepare("tiny_stories", tmp_path / "data", show=False)
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 5
     assert not (tmp_path / "data").exists()
