@@ -191,8 +191,8 @@ def test_that_a_sweep_grew_is_told_where_its_study_is_named_too(folders):
     workdir, study = folders
     manifest = json.loads((workdir / "manifest.json").read_text())
     (workdir / "manifest.json").write_text(json.dumps(manifest | {"extensions": [{"runs": 10, "added": 10}]}))
-    for words in ({"study": study / "study.py"}, {"question": "gelu<relu"}):
-        assert f"warning     {workdir}: 10 runs were added to 10 by --extend" in run(workdir, **words)
+    for flags in ({"study": study / "study.py"}, {"question": "gelu<relu"}):
+        assert f"warning     {workdir}: 10 runs were added to 10 by --extend" in run(workdir, **flags)
 
 
 @pytest.fixture
