@@ -8,6 +8,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import logging
 import os
 import pathlib
 import shutil
@@ -48,6 +49,8 @@ class Checkpoints:
     @functools.cached_property
     def _manager(self) -> ocp.CheckpointManager:
         """Opened by the first save, when damaged steps have been set aside: orbax may read one for ever."""
+        # Orbax logs a save that fails in the background with its traceback, twice, and raises it too.
+        logging.getLogger("absl").addFilter(_is_not_raised)
         policies = ocp.checkpoint_managers
         best = policies.BestN(get_metric_fn=_loss, reverse=True, n=1, keep_checkpoints_without_metrics=False)
         writing = ocp.CheckpointManagerOptions(
@@ -226,6 +229,10 @@ def _steps(directory: pathlib.Path) -> list[int]:
     return sorted(
         (int(path.name) for path in directory.glob("*") if path.name.isdecimal() and path.is_dir()), reverse=True
     )
+
+
+def _is_not_raised(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and record.filename in ("async_checkpointer.py", "checkpoint_manager.py", "future.py"))
 
 
 def _loss(metrics: Any) -> float:

@@ -104,6 +104,25 @@ def test_a_write_that_fails_is_a_sentence_and_the_step_before_stays(tmp_path, mo
     assert restored(tmp_path / "c")[1] == 10
 
 
+def test_a_write_that_fails_in_the_background_is_told_once(tmp_path, monkeypatch, caplog):
+    """By the error, not by a traceback that orbax logs as well."""
+    checkpoints = Checkpoints(tmp_path / "c", 2)
+
+    def full(directory, commit_futures, *_, **__):
+        for written in commit_futures:
+            written.result()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(
+        "orbax.checkpoint._src.checkpointers.async_checkpointer._background_wait_for_commit_futures", full
+    )
+    checkpoints.save(10, state_at(10), None)
+    with pytest.raises(UserError, match="No space left"):
+        checkpoints.close()
+    assert not [record for record in caplog.records if record.exc_info]
+    assert restored(tmp_path / "c")[1] == 0
+
+
 @pytest.mark.parametrize(
     "harm", ["flipped", "missing", "truncated", "unsealed", b"{", b"{}", b"[]", b"\xff\xfe", b"[" * 10**5]
 )
