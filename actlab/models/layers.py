@@ -67,9 +67,10 @@ def _project_backward(dtype: DTypeLike | None, saved: tuple[Array, Array], dy_TF
 
 
 def _tall_gradient_on_cpu(x_TD: Array, dy_TF: Array) -> Array:
-    # A product over the first axis of both is twice as slow where the result is tall; a transposing copy is cheaper.
-    x_DT, dy_TF = jax.lax.optimization_barrier((x_TD.T, dy_TF))
-    return x_DT @ dy_TF
+    # A product over the first axis of both is twice as slow where the result is tall: compute its transpose, which is
+    # wide, and copy that. The second barrier keeps XLA from turning the product round again.
+    x_TD, dy_TF = jax.lax.optimization_barrier((x_TD, dy_TF))
+    return jax.lax.optimization_barrier(dy_TF.T @ x_TD).T
 
 
 project.defvjp(_project_forward, _project_backward)
