@@ -1,9 +1,10 @@
 """The excess over the entropy as a power of the size, for each activation, and what it says of a larger size.
 
 Command: python experiments/scale/fit.py
-Reads results.csv in the folders 32, 48, 64, 96 and, where it is there, 128; writes fit.csv and prints it. The fit is
-log excess = log a - b log N, least squares for each seed, of the runs at one rate, 1e-2. Intervals of b, and of the
-differences of two b, are t intervals over the seeds. An interval of prediction adds the scatter about the line.
+Reads results.csv in the folders 32, 48, 64, 96 and, where it is there, 128; writes fit.csv, figure.svg, .png and .pdf,
+and prints a line for each activation. The fit is log excess = log a - b log N, least squares for each seed, of the runs
+at one rate, 1e-2. Intervals of b, and of the differences of two b, are t intervals over the seeds. An interval of
+prediction adds the scatter about the line.
 """
 
 import csv
@@ -11,6 +12,7 @@ import itertools
 import pathlib
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -19,6 +21,15 @@ from actlab.analysis import results
 from actlab.analysis.contrasts import losses_at_best
 from actlab.cli import command
 from actlab.errors import UserError
+
+try:
+    import altair as alt
+
+    from actlab.report import charts
+    from actlab.report.page import Figure, Rows
+    from actlab.report.page.render import export
+except ModuleNotFoundError as error:
+    sys.exit(command.missing(error))
 
 FOLDER = pathlib.Path(__file__).parent
 WIDTHS, NEXT = (32, 48, 64, 96), 128
@@ -30,11 +41,11 @@ Excess = Mapping[int, np.ndarray]  # width -> [seeds], nats/token
 
 @command.entry
 def main(argv: Sequence[str]) -> None:
-    """Writes fit.csv and prints a line per activation."""
+    """Writes fit.csv and the figure."""
     command.parse(__doc__, argv, n_words=0)
     paths = {width: FOLDER / str(width) / results.FILE for width in (*WIDTHS, NEXT)}
     tables = {width: results.read([path]) for width, path in paths.items() if width != NEXT or path.is_file()}
-    sizes = {width: 12 * 4 * width**2 for width in tables}
+    sizes = {width: size_of(width) for width in tables}
     rows, slopes = [], {}
     excess = {width: excess_of(runs) for width, runs in tables.items()}
     for name in excess[WIDTHS[0]]:
@@ -52,6 +63,12 @@ def main(argv: Sequence[str]) -> None:
         writer = csv.DictWriter(file, rows[0], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+    export(figure(rows, excess), FOLDER)
+
+
+def size_of(width: int) -> int:
+    """Parameters without embeddings."""
+    return 12 * 4 * width**2
 
 
 def excess_of(runs: Sequence[results.Result]) -> dict[str, np.ndarray]:
@@ -75,7 +92,7 @@ def fit(excess: Excess, sizes: Mapping[int, int]) -> tuple[dict[str, float], np.
     log_e_WS = np.log(list(excess.values()))
     slopes_S, intercepts_S = np.polyfit(log_n, log_e_WS, 1)
     # Scatter of the means about the line, which a true power law would not have: a t interval for a new mean.
-    next_n, n = np.log(12 * 4 * NEXT**2), len(log_n)
+    next_n, n = np.log(size_of(NEXT)), len(log_n)
     line = intercepts_S.mean() + slopes_S.mean() * log_n
     scatter = np.sqrt(((log_e_WS.mean(axis=1) - line) ** 2).sum() / (n - 2))
     leverage = 1 + 1 / n + (next_n - log_n.mean()) ** 2 / ((log_n - log_n.mean()) ** 2).sum()
@@ -93,6 +110,51 @@ def fit(excess: Excess, sizes: Mapping[int, int]) -> tuple[dict[str, float], np.
         "next_high": float(np.exp(next_S.mean() + half)),
     }
     return found, -slopes_S
+
+
+def figure(rows: Sequence[Mapping[str, Any]], excess: Mapping[int, Mapping[str, np.ndarray]]) -> Figure:
+    """Left the mean excess by size and the fitted lines, dashed beyond the fit; right what they predict of the next."""
+    names = [row["activation"] for row in rows]
+    points = [(name, size_of(width), float(of[name].mean())) for width, of in excess.items() for name in names]
+    lines = [
+        (row["activation"], part, size_of(width), row["a"] * size_of(width) ** -row["b"])
+        for row in rows
+        for part, widths in (("fit", (WIDTHS[0], WIDTHS[-1])), ("beyond", (WIDTHS[-1], NEXT)))
+        for width in widths
+    ]
+    predicted = [(row["activation"], *(row[key] for key in ("next_low", "next", "next_high"))) for row in rows]
+    measured = [(row["activation"], row["measured"]) for row in rows if "measured" in row]
+    data = {
+        "points": Rows(("activation", "size", "excess"), points),
+        "lines": Rows(("activation", "part", "size", "excess"), lines),
+        "predicted": Rows(("activation", "low", "next", "high"), predicted),
+        "measured": Rows(("activation", "excess"), measured),
+    }
+    log = alt.Scale(type="log", nice=False)
+    x = alt.X("size:Q", title="parameters without embeddings", scale=log, axis=alt.Axis(format="~s", tickCount=4))
+    y = alt.Y("excess:Q", title="loss above the entropy, nats/token", scale=log, axis=alt.Axis(tickCount=6))
+    drawn = alt.Chart(alt.NamedData("lines")).encode(x=x, y=y, **{"color": charts.lines(names, {})["color"]})
+    fitted = drawn.transform_filter("datum.part === 'fit'").mark_line(strokeWidth=1.5)
+    beyond = drawn.transform_filter("datum.part === 'beyond'").mark_line(strokeWidth=1.5, strokeDash=[3, 3])
+    dots = (
+        alt.Chart(alt.NamedData("points"))
+        .mark_point(filled=True, size=30, opacity=1)
+        .encode(x=x, y=y, color=charts.lines(names)["color"])
+    )
+    by_name = {"y": alt.Y("activation:N", sort=names, title=None), "color": charts.lines(names)["color"]}
+    across = alt.X("low:Q", title="nats/token", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5))
+    intervals = alt.Chart(alt.NamedData("predicted")).mark_rule(strokeWidth=2).encode(x=across, x2="high:Q", **by_name)
+    middles = alt.Chart(alt.NamedData("predicted")).mark_tick(thickness=2, height=9).encode(x="next:Q", **by_name)
+    found = (
+        alt.Chart(alt.NamedData("measured"))
+        .mark_point(filled=True, size=60, opacity=1, shape="diamond")
+        .encode(x="excess:Q", y=by_name["y"], color=alt.value("black"))
+    )
+    left = alt.layer(fitted, beyond, dots).properties(width=240, height=200)
+    title = f"width {NEXT}: predicted, measured (diamonds)" if measured else f"width {NEXT}: predicted"
+    right = alt.layer(intervals, middles, found).properties(width=190, height=120, title=title)
+    told = "; ".join(f"{row['activation']} {row['a']:.3g} N^-{row['b']:.3f}" for row in rows)
+    return Figure("figure", charts.spec(alt.hconcat(left, right, spacing=24), {}), data, f"Excess by size: {told}.")
 
 
 if __name__ == "__main__":

@@ -40,3 +40,15 @@ def test_a_bend_widens_the_interval_of_prediction():
     bent = {width: values * (1.2 if width == 64 else 1.0) for width, values in planted(0.0).items()}
     found, _ = FIT.fit(bent, SIZES)
     assert found["next_high"] > 1.2 * found["next_low"]
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_the_figure_has_what_was_predicted_beside_what_was_measured(trained):
+    excess = planted(0.02) | ({FIT.NEXT: np.full(5, 0.13)} if trained else {})
+    row = {"activation": "gelu"} | FIT.fit({width: excess[width] for width in FIT.WIDTHS}, SIZES)[0]
+    row |= {"measured": 0.13} if trained else {}
+    data = FIT.figure([row], {width: {"gelu": values} for width, values in excess.items()}).data
+    assert [point[1] for point in data["points"].rows] == [SIZES[width] for width in excess]
+    assert data["predicted"].rows == [("gelu", row["next_low"], row["next"], row["next_high"])]
+    assert data["measured"].rows == ([("gelu", 0.13)] if trained else [])
+    assert data["lines"].rows[-1][-1] == pytest.approx(row["next"])  # the line goes through what it predicts
