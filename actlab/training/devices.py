@@ -134,7 +134,7 @@ def _state_spec(n_fsdp: int, shape: tuple[int, ...]) -> PartitionSpec:
 
 
 def maps_lanes(config: Config, mesh: Mesh) -> bool:
-    """Whether lanes run one after the other (jax.lax.map) instead of side by side (jax.vmap).
+    """Whether lanes run one after the other instead of side by side.
 
     On CPU they do, unless the config says otherwise: batched products are 1.6 times slower there.
     """
