@@ -305,10 +305,9 @@ def _answer(comparison: Comparison) -> str:
 
 def _named(pair: Pair, common: bool) -> str:
     judgement, (one, two) = pair.own_best, pair.contrast.activations
-    name = one if common else f"{one} than {two}"
     if judgement.verdict not in DIFFERENT or judgement.effect.mean is None:
-        return name
-    return f"{name} by {nats(abs(judgement.effect.mean))}"
+        return one if common else f"{one} against {two}"
+    return f"{one if common else f'{one} than {two}'} by {nats(abs(judgement.effect.mean))}"
 
 
 def _answer_of_one(pair: Pair, comparison: Comparison) -> str:
