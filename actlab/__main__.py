@@ -76,6 +76,7 @@ def version() -> str:
 
 def program(run: Callable[[], int] | None = None) -> NoReturn:
     """Runs a command and ends the process with its exit code, also if what it prints cannot be written."""
+    sys.unraisablehook = _tell_unraisable
     try:
         code = (run or main)()
         sys.stdout.flush()
@@ -97,6 +98,12 @@ def program(run: Callable[[], int] | None = None) -> NoReturn:
     if code == 130:
         os._exit(code)  # without waiting for threads, which a further Ctrl-C would interrupt with a traceback
     sys.exit(code)
+
+
+def _tell_unraisable(found: "sys.UnraisableHookArgs") -> None:
+    # When a checkpoint cannot be written, orbax raises, and its other writes still report to the loop that it closed.
+    if str(found.exc_value) != "Event loop is closed":
+        sys.__unraisablehook__(found)
 
 
 if __name__ == "__main__":

@@ -118,6 +118,22 @@ def test_training_whose_output_cannot_be_written_ends_with_one_sentence(begin):
     assert process.returncode == 2 and "Traceback" not in said and "No space left on device" in said.splitlines()[-1]
 
 
+@pytest.mark.parametrize("words", ["Event loop is closed", "another fault"])
+def test_writes_that_outlive_a_failed_save_say_nothing(words):
+    """They report to a loop that orbax has closed, from where no exception can be raised."""
+    code = f"""
+from actlab import __main__
+
+class Write:
+    def __del__(self):
+        raise RuntimeError({words!r})
+
+__main__.program(lambda: Write() and 0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ("Traceback" in done.stderr) == (words == "another fault")
+
+
 @pytest.mark.parametrize("words", [[], ["data", "list"]])
 def test_a_reader_that_closes_the_pipe_ends_the_command_without_a_word(words):
     out, into = os.pipe()
