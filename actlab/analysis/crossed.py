@@ -56,8 +56,10 @@ def seeds_and_documents(
     freedom = variance**2 / (of_seeds**2 / (n_seeds - 1) + of_documents**2 / (n_documents - 1))
     outer = stats.norm.cdf(-np.sqrt((freedom + 1) / freedom) * stats.t.isf((1 - confidence) / 2, freedom))
     seeds_MS, documents_MD = _drawn(n_seeds, n_documents)
-    # In float32, which halves the memory and is far finer than an interval.
-    sums_MS, totals_M = documents_MD @ nats_SD.T.astype(np.float32), documents_MD @ targets_D.astype(np.float32)
+    # In float64, so that no digit of a verdict depends on the CPU or its threads; in parts, for the memory.
+    columns_DC = np.column_stack([nats_SD.T, targets_D])
+    sums_MC = np.concatenate([part_MD.astype(np.float64) @ columns_DC for part_MD in np.array_split(documents_MD, 20)])
+    sums_MS, totals_M = sums_MC[:, :-1], sums_MC[:, -1]
     means_M = (sums_MS * seeds_MS).sum(axis=1, dtype=np.float64) / (n_seeds * totals_M)
     low, high = np.quantile(means_M, [outer, 1 - outer])
     return Interval(float(low), float(high))

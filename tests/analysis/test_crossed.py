@@ -55,6 +55,13 @@ def test_without_spread_of_documents_it_is_that_over_seeds():
     np.testing.assert_allclose(ours, theirs, rtol=0.15, atol=0.02)
 
 
+def test_no_digit_of_it_hangs_on_the_order_of_sums():
+    """Sums in float32 would depend on the number of threads, and shift with the mean."""
+    nats, targets = world(np.random.default_rng(2), 6, 40, 0.1, 1.0, 0.5)
+    shifted = seeds_and_documents(nats + 1000.0 * targets, targets)
+    assert [end - 1000.0 for end in shifted] == pytest.approx(list(seeds_and_documents(nats, targets)), abs=1e-10)
+
+
 def test_documents_count_by_their_targets_and_those_without_not_at_all():
     nats, targets = world(np.random.default_rng(0), 5, 40, 1.0, 1.0, 1.0)
     more = np.insert(nats, 7, 0.0, axis=1), np.insert(targets, 7, 0)
