@@ -48,6 +48,8 @@ def main(argv: Sequence[str]) -> None:
     sizes = {width: size_of(width) for width in tables}
     rows, slopes = [], {}
     excess = {width: excess_of(runs) for width, runs in tables.items()}
+    if n_runs(excess.get(NEXT, {})) < n_runs(excess[WIDTHS[0]]):
+        excess.pop(NEXT, None)  # the prediction is judged when every run of it is there
     for name in excess[WIDTHS[0]]:
         found = {width: of_width[name] for width, of_width in excess.items()}
         fitted, slopes[name] = fit({width: found[width] for width in WIDTHS}, sizes)
@@ -64,6 +66,11 @@ def main(argv: Sequence[str]) -> None:
         writer.writeheader()
         writer.writerows(rows)
     export(figure(rows, excess), FOLDER)
+
+
+def n_runs(excess: Mapping[str, np.ndarray]) -> int:
+    """Runs of all activations."""
+    return sum(map(len, excess.values()))
 
 
 def size_of(width: int) -> int:
