@@ -109,8 +109,8 @@ def _row(
 
 
 def _second_of_two(run: Contender) -> Contender:
-    # A virtual machine may have given its host the memory that a contender freed before its last turn; a training, which
-    # calls its program without a pause, does not wait for it again.
+    # A virtual machine may have given its host the memory that a contender freed in its last turn; a training, which
+    # calls its program without a pause, does not wait for it.
     def turn() -> float:
         run()
         return run()

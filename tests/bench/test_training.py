@@ -1,5 +1,6 @@
 """The benchmark measures what it says, at a size that takes no time; nothing is asserted of the speed itself."""
 
+import itertools
 import types
 
 import pytest
@@ -25,6 +26,12 @@ def test_a_row_per_contender_with_tokens_per_second_from_seconds_per_step(small_
     assert ours["speed_over_actlab_min"] == ours["speed_over_actlab_max"] == 1
     assert peer["speed_over_actlab_median"] == 0.5 and lanes["speed_over_actlab_median"] == 6
     assert ours["tokens_per_second_median"] == 128
+
+
+def test_the_second_call_of_a_turn_counts(small_shape, monkeypatch):
+    monkeypatch.setattr(training, "ours", lambda shape, n_lanes=1: itertools.cycle((4.0, 0.25)).__next__)
+    ours = next(training.measure(["tiny"], repetitions=2))
+    assert ours["tokens_per_second_min"] == ours["tokens_per_second_max"] == 128
 
 
 def test_what_is_timed_is_the_trainer_of_several_lanes(small_shape, monkeypatch):
