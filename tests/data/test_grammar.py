@@ -112,6 +112,18 @@ def test_splits_are_disjoint_and_told_by_the_text() -> None:
     assert list(stories(3, "train", 250)) == [s for s in drawn if bucket(s.text) > 1][:250]
 
 
+@pytest.mark.parametrize("order", [("train", "validation", "test"), ("test", "train", "validation")])
+def test_splits_read_together_are_those_read_alone_and_no_story_is_drawn_twice(order, monkeypatch) -> None:
+    counts, numbers = {"train": 50, "validation": 9, "test": 7}, []
+    alone = {split: list(stories(3, split, n)) for split, n in counts.items()}
+    draw = story_grammar.story
+    monkeypatch.setattr(story_grammar, "story", lambda seed, i: numbers.append(i) or draw(seed, i))
+    together = story_grammar.splits(3, counts)
+    assert {split: list(together[split]) for split in order} == alone
+    last = max(numbers)
+    assert numbers == list(range(last + 1)) and draw(3, last) in [found[-1] for found in alone.values()]
+
+
 @pytest.mark.parametrize("split", ["validation", "test"])
 def test_a_story_of_validation_or_test_is_one_in_sixteen(sample: list[Story], split: str) -> None:
     held_out = sum(story_grammar.split_of(s.text) == split for s in sample)

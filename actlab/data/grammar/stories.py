@@ -18,10 +18,11 @@ less noise, the mean `nats` of the stories that the loss was taken on.
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 
@@ -174,10 +175,30 @@ def stories(seed: int, split: str, n: int) -> Iterator[Story]:
 
     The split is a function of the text alone, so no story is in two of them, under any seeds.
     """
-    if split not in ("train", *HELD_OUT.values()):
-        raise ValueError(f"Unknown split {split!r}: take 'train', 'validation' or 'test'.")
-    drawn = (story(seed, i) for i in count())
-    return islice((s for s in drawn if split_of(s.text) == split), n)
+    return splits(seed, {split: n})[split]
+
+
+def splits(seed: int, counts: Mapping[str, int]) -> dict[str, Iterator[Story]]:
+    """As `stories`, of several splits at once: each story is drawn once, and waits where another split is read first.
+
+    Drawn for each split alone, those of validation and test take sixteen times as many draws as they have stories.
+    """
+    if unknown := counts.keys() - {"train", *HELD_OUT.values()}:
+        raise ValueError(f"Unknown split {min(unknown)!r}: take 'train', 'validation' or 'test'.")
+    drawn, missing = (story(seed, i) for i in count()), dict(counts)
+    waiting: dict[str, deque[Story]] = {split: deque() for split in counts}
+
+    def of(split: str) -> Iterator[Story]:
+        for _ in range(counts[split]):
+            while not waiting[split]:
+                drawn_next = next(drawn)
+                its_split = split_of(drawn_next.text)
+                if missing.get(its_split):
+                    missing[its_split] -= 1
+                    waiting[its_split].append(drawn_next)
+            yield waiting[split].popleft()
+
+    return {split: of(split) for split in counts}
 
 
 def entropy_nats() -> float:

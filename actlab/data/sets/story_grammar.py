@@ -33,9 +33,10 @@ class StoryGrammar(Definition):
     def open(self, directory: Path, given: Path | None, *, show: bool) -> Source:
         """See Definition."""
         counts = {"train": self.n_stories, "validation": N_HELD_OUT_STORIES, "test": N_HELD_OUT_STORIES}
+        drawn = stories.splits(CORPUS_SEED, counts)
 
         def examples(split: str) -> Iterator[Example]:
-            for story in stories.stories(CORPUS_SEED, split, counts[split]):
+            for story in drawn.pop(split):  # a second reader is refused; it would find nothing
                 yield {"text": story.text, "nats": story.nats}
 
         return Source(
