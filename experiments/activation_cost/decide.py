@@ -6,9 +6,9 @@ Command: python experiments/activation_cost/decide.py
 import csv
 import json
 import pathlib
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 
+from actlab.__main__ import program
 from actlab.cli import command
 from actlab.errors import UserError
 
@@ -99,4 +99,4 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program(main)

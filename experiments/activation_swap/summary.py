@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from actlab import config as config_lib
+from actlab.__main__ import program
 from actlab.analysis.effects import from_zero, judge, paired, t_interval
 from actlab.cli import command
 from actlab.config import Config, sweep
@@ -352,4 +353,4 @@ def _write(path: pathlib.Path, rows: Rows) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program(main)

@@ -8,10 +8,10 @@ A star marks a difference from GELU that is shown, = one within the margin, both
 import csv
 import json
 import pathlib
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from actlab.__main__ import program
 from actlab.cli import command
 from actlab.errors import UserError
 
@@ -90,4 +90,4 @@ def _line(cells: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program(main)

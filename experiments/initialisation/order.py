@@ -7,13 +7,13 @@ that is not linear in their inputs, falling, and the mean test loss at own best 
 
 import csv
 import pathlib
-import sys
 from collections.abc import Sequence
 
 import numpy as np
 from scipy import special, stats
 
 from actlab import activations
+from actlab.__main__ import program
 from actlab.analysis import results
 from actlab.analysis.contrasts import losses_at_best
 from actlab.cli import command
@@ -77,4 +77,4 @@ def tau(sizes: dict[str, float], losses: dict[str, np.ndarray]) -> tuple[float, 
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program(main)

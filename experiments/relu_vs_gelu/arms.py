@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from actlab.__main__ import program
 from actlab.analysis import results
 from actlab.analysis.effects import Effect, Judgement, judge, nats, paired
 from actlab.analysis.results import Result
@@ -176,4 +177,4 @@ def draw(folder: pathlib.Path, rows: Rows) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program(main)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from actlab.__main__ import program
 from actlab.analysis import results
 from actlab.analysis.contrasts import losses_at_best
 from actlab.cli import command
@@ -47,9 +48,7 @@ def main(argv: Sequence[str]) -> None:
     tables = {width: results.read([path]) for width, path in paths.items() if width != NEXT or path.is_file()}
     sizes = {width: size_of(width) for width in tables}
     rows, slopes = [], {}
-    excess = {width: excess_of(runs) for width, runs in tables.items()}
-    if n_runs(excess.get(NEXT, {})) < n_runs(excess[WIDTHS[0]]):
-        excess.pop(NEXT, None)  # the prediction is judged when every run of it is there
+    excess = complete({width: excess_of(runs) for width, runs in tables.items()})
     for name in excess[WIDTHS[0]]:
         found = {width: of_width[name] for width, of_width in excess.items()}
         fitted, slopes[name] = fit({width: found[width] for width in WIDTHS}, sizes)
@@ -68,9 +67,11 @@ def main(argv: Sequence[str]) -> None:
     export(figure(rows, excess), FOLDER)
 
 
-def n_runs(excess: Mapping[str, np.ndarray]) -> int:
-    """Runs of all activations."""
-    return sum(map(len, excess.values()))
+def complete(excess: Mapping[int, Mapping[str, np.ndarray]]) -> dict[int, Mapping[str, np.ndarray]]:
+    """Without the next size until it has every run: the prediction is judged once."""
+    n_runs = {width: sum(map(len, of_width.values())) for width, of_width in excess.items()}
+    is_whole = n_runs.get(NEXT) == max(n_runs.values())
+    return {width: of_width for width, of_width in excess.items() if width != NEXT or is_whole}
 
 
 def size_of(width: int) -> int:
@@ -165,4 +166,4 @@ def figure(rows: Sequence[Mapping[str, Any]], excess: Mapping[int, Mapping[str, 
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program(main)

@@ -9,9 +9,9 @@ valid.txt, to the byte those of the studies: stories.csv has the order and the S
 import csv
 import hashlib
 import pathlib
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 
+from actlab.__main__ import program
 from actlab.cli import command
 from actlab.data import sources
 from actlab.errors import UserError
@@ -65,4 +65,4 @@ def digest(story: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program(main)

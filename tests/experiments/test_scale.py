@@ -42,6 +42,13 @@ def test_a_bend_widens_the_interval_of_prediction():
     assert found["next_high"] > 1.2 * found["next_low"]
 
 
+def test_a_prediction_is_judged_when_every_run_of_it_is_there():
+    whole = {width: {"gelu": np.ones(5), "relu": np.ones(5)} for width in (*FIT.WIDTHS, FIT.NEXT)}
+    assert FIT.complete(whole).keys() == whole.keys()
+    short = whole | {FIT.NEXT: {"gelu": np.ones(5), "relu": np.ones(4)}}
+    assert FIT.complete(short).keys() == set(FIT.WIDTHS)
+
+
 @pytest.mark.parametrize("trained", [False, True])
 def test_the_figure_has_what_was_predicted_beside_what_was_measured(trained):
     excess = planted(0.02) | ({FIT.NEXT: np.full(5, 0.13)} if trained else {})
