@@ -91,7 +91,7 @@ def compare(
 
     def show(answer: Answer, width: int) -> None:
         for line in answer.progress(width):
-            console.print(line, markup=False)
+            console.print(line, markup=False)  # the console may be the caller's
 
     comparison = Comparison(base, chosen, folder, seconds, command, console, show, scales=scales)
     with StopSignal() as stop:

@@ -13,7 +13,13 @@ _INDENT = 12  # of a sentence's further lines, as wide as the names before the f
 
 
 class Printable(Console):
-    """A rich Console that escapes control characters: what a model or a file says must not move the cursor."""
+    """A rich Console that escapes control characters: what a model or a file says must not move the cursor.
+
+    Brackets and colons are printed as they are, not as markup: they may be of a path.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
         """As rich's; every text comes by here, also those in tables."""
@@ -49,6 +55,4 @@ class Lines(Printable):
 def lines(stderr: bool = False, quiet: bool = False, width: int | None = None) -> Console:
     """Where sentences are printed; `width` is that of the tables among them in a file, a terminal's by default."""
     file = sys.stderr if stderr else sys.stdout
-    return Lines(
-        highlight=False, soft_wrap=not file.isatty(), stderr=stderr, quiet=quiet, width=None if file.isatty() else width
-    )
+    return Lines(soft_wrap=not file.isatty(), stderr=stderr, quiet=quiet, width=None if file.isatty() else width)

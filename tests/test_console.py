@@ -13,7 +13,12 @@ def test_a_file_gets_whole_lines(capsys):
 def test_a_terminal_s_lines_end_between_words_and_a_path_stays_whole():
     path = "/a/path/that/is/longer/than/a/line/of/this/terminal"
     file = io.StringIO()
-    Lines(file=file, force_terminal=True, width=24, highlight=False).print(f"results and metrics are in {path} now")
+    Lines(file=file, force_terminal=True, width=24).print(f"results and metrics are in {path} now")
     printed = [line.strip() for line in file.getvalue().splitlines()]
     assert path in printed and all(len(line) <= 24 for line in printed if line != path)
     assert " ".join(printed).split() == f"results and metrics are in {path} now".split()
+
+
+def test_what_looks_like_markup_is_printed_as_it_is(capsys):
+    lines().print("workdir     runs/[new]/a[/b]/:cat:")
+    assert capsys.readouterr().out == "workdir     runs/[new]/a[/b]/:cat:\n"

@@ -298,7 +298,7 @@ def _answer(comparison: Comparison) -> str:
         if of:
             parts.append(f"{words}: {', '.join([*named, *more])}")
     text = "; ".join(parts)
-    n_seeds, family = min(pair.own_best.effect.n for pair in pairs), pairs[0].own_best.family
+    n_seeds, family = min(pair.own_best.effect.n for pair in pairs), max(pairs[0].own_best.family, 1)
     few = f" {few_seeds(n_seeds, family, needed)}." if n_seeds < (needed := fewest_seeds(family)) else ""
     return f"{text[:1].upper()}{text[1:]} ({comparison.unit}, {_seeds(pairs)}).{few}"
 

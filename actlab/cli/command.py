@@ -210,7 +210,7 @@ def console(soft_wrap: bool = True) -> Console:
     """Where tables are printed: as wide as the terminal, 160 characters in a file or a pipe."""
     if soft_wrap:
         return lines(width=_TABLE_WIDTH)
-    return Printable(highlight=False, width=None if sys.stdout.isatty() else _TABLE_WIDTH)
+    return Printable(width=None if sys.stdout.isatty() else _TABLE_WIDTH)
 
 
 def track(items: Iterable[Item], description: str, total: int) -> Iterable[Item]:

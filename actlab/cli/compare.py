@@ -66,6 +66,6 @@ def main(argv: Sequence[str]) -> int:
     )
     console.print()
     for sentence in answer.sentences:
-        console.print(sentence, markup=False)
+        console.print(sentence)
     console.print(f"\npage        {answer.workdir / 'index.html'}")
     return 128 + answer.signal if answer.signal else 0

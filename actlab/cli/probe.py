@@ -43,6 +43,6 @@ def main(argv: Sequence[str]) -> None:
     for row in rows:
         table.add_row(*row)
     console.print(table)
-    console.print(f"\n{lead}", markup=False)
+    console.print(f"\n{lead}")
     command.write(out, render(f"What the hidden units of {name} do", lead, sections))
-    console.print(f"page        {out}", markup=False)
+    console.print(f"page        {out}")

@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
     if found.family:
         console.print(f"model       {workdir / 'model'}, as {found.family}: transformers' from_pretrained reads it")
     else:
-        console.print(f"model       not written: {found.why}", markup=False)
+        console.print(f"model       not written: {found.why}")
     return found.code
 
 

@@ -96,7 +96,7 @@ def sample(console: Console, spec: ProgramSpec, tokens: TokenCache, state: Any) 
     params = jax.tree.map(lambda array_R: array_R[0], state.params)
     text = generation.write_text(spec.model, params, tokens.tokenizer, seed=spec.config.seed)
     console.rule("a sample")
-    console.print(text, markup=False)
+    console.print(text)
     console.rule()
 
 

@@ -170,7 +170,7 @@ def swap(
     if steps:
         # Nothing is written before it is healed: a healed model of before stays until then.
         if reason := _write(start, after, params, None)[1]:
-            console.print(f"warning     the model will not be written: {reason}", markup=False)
+            console.print(f"warning     the model will not be written: {reason}")
         if code := session.run(after, "swap", workdir / "training", ["actlab", "swap"]):
             return Swapped(losses, spec.objective.unit, "", "it is not healed yet; the same command resumes", code)
         params = trained.load(workdir / "training").params

@@ -136,7 +136,7 @@ def _restore(workdir: pathlib.Path, folder: pathlib.Path, program: Program) -> t
         state, step, notes = checkpoints.restore_latest(program.abstract_state)
         checkpoints.close()
         for note in notes if state is not None else ():
-            lines(stderr=True).print(f"warning     {folder}: {note}; step {step} is read instead", markup=False)
+            lines(stderr=True).print(f"warning     {folder}: {note}; step {step} is read instead")
     if state is None:
         reason = "; ".join(notes) or "none has been saved"
         raise UserError(f"--workdir={workdir} holds no sound checkpoint ({reason}): {_TRAIN}.")

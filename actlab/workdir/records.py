@@ -104,6 +104,8 @@ class Workdir:
                 return False
         except filelock.Timeout:
             return True
+        except OSError:  # a folder that one may only read
+            return False
 
     def _refuse_other_config(self, config: Config, extend: bool) -> None:
         known = self.path / "config.json"

@@ -147,6 +147,8 @@ def test_one_seed_decides_nothing_and_equal_losses_are_told_as_such(tables):
     (one,) = compare(tables.read(rows(tables, {"gelu": 0.0, "relu": 0.5}, n=1)))
     assert one.sentences[0].startswith("undecided") and one.sentences[0].endswith("one seed has no spread.")
     assert {pair.own_best.verdict for pair in one.main.pairs} == {Verdict.UNDECIDED}
+    (three,) = compare(tables.read(rows(tables, {"gelu": 0.0, "relu": 0.5, "tanh": 0.9}, n=1)))
+    assert "1 seed" in three.answer and {pair.own_best.verdict for pair in three.main.pairs} == {Verdict.UNDECIDED}
     (one,) = compare(tables.read(rows(tables, {"gelu": 0.0, "relu": 0.0}, noise=0.0)), [lower("gelu", "relu")])
     assert one.sentences[0].startswith("equivalent") and "the same with every seed" in one.sentences[0]
 

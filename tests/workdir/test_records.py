@@ -1,5 +1,6 @@
 """A workdir: rows are never lost or doubled, a foreign config or a second process is refused."""
 
+import errno
 import json
 
 import pytest
@@ -66,6 +67,17 @@ def test_another_config_is_refused_by_its_first_field_that_differs(workdir, tiny
 def test_a_second_process_is_refused(workdir, tiny):
     with pytest.raises(UserError, match="in use"):
         Workdir(workdir.path).open(tiny)
+
+
+def test_a_folder_that_may_only_be_read_is_not_in_use(workdir, monkeypatch):
+    assert Workdir(workdir.path, writes=False).is_in_use()
+    reader = Workdir(workdir.path, writes=False)
+
+    def refused(**_):
+        raise PermissionError(errno.EACCES, "Permission denied", ".lock")
+
+    monkeypatch.setattr(reader._lock, "acquire", refused)
+    assert not reader.is_in_use()
 
 
 @pytest.mark.parametrize("place", ["file", "file/below"])
