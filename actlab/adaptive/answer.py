@@ -245,6 +245,8 @@ class Answer:
             return ""
         if any(one.name == state.second and one.failed for one in self.activations):
             return "; it cannot be called higher, since a run of it failed"
+        if state.seeds >= self.first_look and math.isinf(state.high):
+            return "; it cannot be called higher, since its learning rate is not resolved"
         difference = max(abs(state.mean), self.margin)
         needed = judgement.seeds_needed(difference, sd, len(self.pairs))
         if needed is None or needed - state.seeds > 1000:

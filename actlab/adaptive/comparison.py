@@ -386,7 +386,7 @@ class Comparison:
         manifest.require_same_data(records, prepared.tokens.name, prepared.tokens.fingerprint)
         computed = trained.function_values(one for spec in prepared.specs for one in spec.configs)
         trained.require_same_functions(records, computed)
-        with contextlib.closing(records):
+        with records.writing(), contextlib.closing(records):
             records.open(prepared.config, extend=True)
             begun = set(itertools.chain.from_iterable(manifest.parts(records).values()))
             # A part for each rate, so that the search can stop it alone; all of an activation's share one program.

@@ -94,11 +94,8 @@ def main(argv: Sequence[str]) -> None:
     for one in compared:
         console.print(comparison.show(one))
     for path in paths:
-        for one in manifest.extensions(records.Workdir(path, writes=False)):
-            console.print(
-                f"warning     {path}: {one['added']} runs were added to {one['runs']} by --extend; if their verdicts "
-                "were read before, these p values and intervals are not valid at 5%, because they allow one look only."
-            )
+        for warning in manifest.looks(records.Workdir(path if path.is_dir() else path.parent, writes=False)):
+            console.print(f"warning     {warning}")
     for one in agreements:
         place = f"with {one['with']}, at this scale ({one['scale']})"
         console.print(f"order       tau {one['tau']:+.2f} (p {one['p']:.2g}) {place}")

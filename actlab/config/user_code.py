@@ -57,6 +57,8 @@ def _failures(path: str, given: str) -> Iterator[None]:
         raise UserError(f"{given}: {error}") from error
     except (Exception, SystemExit) as error:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        if isinstance(error, SyntaxError) and error.filename == path and error.lineno:
+            lines.append(error.lineno)  # of a file that was not run
         where = f", line {lines[-1]}," if lines else ""
         try:
             told = " ".join(str(error.args[0] if error.args else "").split())

@@ -13,7 +13,7 @@ from actlab.analysis.results import Result
 from actlab.config import LOSS_UNITS, Config, sweep
 from actlab.errors import UserError
 from actlab.files import read_json
-from actlab.workdir import integrity, records
+from actlab.workdir import integrity, manifest, records
 from actlab.workdir.records import Row, Workdir
 from actlab.workdir.traces import Censuses, Steps, read_censuses, read_steps
 
@@ -158,18 +158,20 @@ def read(paths: Sequence[pathlib.Path]) -> Study:
 
 
 def _source(path: pathlib.Path, results: Sequence[Result]) -> Source:
-    file, manifest = path / "config.json", Workdir(path, writes=False).manifest()
+    workdir = Workdir(path, writes=False)
+    file, about = path / "config.json", workdir.manifest()
     config = config_lib.load(file) if file.is_file() else None
     cut = [name for name in (records.METRICS, records.TRACES) if records.is_cut_short(path / name)]
     warnings = [f"{path / name}: the last line is incomplete, as after a kill, and was ignored" for name in cut]
     # The jobs of a launch have manifests of their own until all of them are done.
     is_launching = (path / "jobs").is_dir() and config is not None and len(results) < len(sweep.expand(config))
-    if (path / records.METRICS).is_file() and not manifest and not is_launching:
+    if (path / records.METRICS).is_file() and not about and not is_launching:
         warnings.append(f"{path / records.MANIFEST} is missing, so nothing says whether the tables are as written")
+    warnings += manifest.looks(workdir)
     return Source(
         path,
         config,
-        manifest,
+        about,
         _question(path / "README.md"),
         _json(path / "verdicts.json").get("claims", {}),
         tuple(warnings),

@@ -5,7 +5,6 @@
 
 import contextlib
 import dataclasses
-import errno
 import functools
 import hashlib
 import itertools
@@ -30,7 +29,6 @@ from actlab.console import lines
 from actlab.data import tokenizers
 from actlab.data.cache import TokenCache
 from actlab.errors import UnsharedError, UserError
-from actlab.files import reason_of
 from actlab.sweeps import announce, origin, plan, profiling, trained
 from actlab.training import devices, program_spec, programs
 from actlab.training.checkpoint import Checkpoints, newest
@@ -115,7 +113,7 @@ def _run(
         return 0
     records.open(config, extend)
     try:
-        with contextlib.closing(records):
+        with records.writing(), contextlib.closing(records):
             lanes = [plan.lanes for plan in plans] or [(1,)]
             known = set(itertools.chain.from_iterable(manifest.parts(records).values()))
             manifest.begin(records, config, description(tokens), command, _deal(specs, lanes, known), computed)
@@ -130,13 +128,6 @@ def _run(
         raise UnsharedError(
             f"--workdir={records.path}: another process of this training has ended: start all of them again with the "
             "same command, which resumes from the last checkpoint."
-        ) from error
-    except OSError as error:
-        if error.errno == errno.EPIPE:
-            raise  # of standard output: see actlab.__main__.program
-        raise _own(
-            f"{error.filename or records.path} cannot be written ({reason_of(error)}): make room, or remove what is in "
-            "the way, then run the same command, which resumes from the last checkpoint."
         ) from error
 
 

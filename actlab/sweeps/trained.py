@@ -111,7 +111,9 @@ def load(workdir: pathlib.Path, run: str | None = None) -> Trained:
     """
     config, tokenizer, part, lanes, index = find(workdir, run)
     model, objective = model_of(config), objective_of(config, tokenizer)
-    program = programs.build(model, config, [lane_of(lane) for lane in lanes], objective)
+    # Reading does not depend on how the devices of the training were divided; here there may be fewer.
+    anywhere = config_lib.replace(config, **{"devices.lane": None, "devices.data": None, "devices.fsdp": 1})
+    program = programs.build(model, anywhere, [lane_of(lane) for lane in lanes], objective)
     state, step = _restore(workdir, workdir / "checkpoints" / part, program)
     if state.diverged[index]:
         raise _diverged(workdir, run or "its run")

@@ -5,6 +5,7 @@ digests of the other files; see integrity.py.
 """
 
 import datetime
+import functools
 import importlib.metadata
 import pathlib
 import platform
@@ -127,6 +128,15 @@ def extensions(workdir: Workdir) -> list[dict[str, Any]]:
     return workdir.manifest().get("extensions", [])
 
 
+def looks(workdir: Workdir) -> list[str]:
+    """For each extension a sentence that says why p values of the workdir may not be valid."""
+    return [
+        f"{workdir.path}: {one['added']} runs were added to {one['runs']} by --extend; if their verdicts were read before, "
+        "these p values and intervals are not valid at 5%, because they allow one look only."
+        for one in extensions(workdir)
+    ]
+
+
 def parts(workdir: Workdir) -> dict[str, list[str]]:
     """Names of the runs of each program, in the order of training; empty before the first session."""
     return workdir.manifest().get("parts", {})
@@ -151,8 +161,9 @@ def _version(package: str) -> str | None:
 def _commit() -> str | None:
     """The commit the package was run from, with a mark if files differ from it; None outside a checkout."""
     here = pathlib.Path(__file__).parent
-    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    git = functools.partial(subprocess.run, cwd=here, capture_output=True, text=True, check=True)
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        git(["git", "ls-files", "--error-unmatch", "manifest.py"])  # installed, it may lie in another's repository
+        return git(["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None

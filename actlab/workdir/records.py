@@ -7,6 +7,7 @@ hold counts and SHA-256 of the rows, so that lost and changed ones are noticed; 
 
 import contextlib
 import csv
+import errno
 import hashlib
 import io
 import json
@@ -22,7 +23,7 @@ import filelock
 from actlab import config as config_lib
 from actlab.config import Config, sweep
 from actlab.errors import UserError, shown
-from actlab.files import is_signed, parse_json, read_json, signed, write_atomically
+from actlab.files import is_signed, parse_json, read_json, reason_of, signed, write_atomically
 
 Row = dict[str, Any]
 Sealed = dict[str, list[Any]]  # by file: the number of rows, and the SHA-256 of their lines
@@ -94,6 +95,19 @@ class Workdir:
             last.callback(self._lock.release)
             last.callback(self._traces.close)
             self._metrics.close()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """A context in which a file that cannot be written is a UserError."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise  # of standard output: see actlab.__main__.program
+            raise UserError(
+                f"{error.filename or self.path} cannot be written ({reason_of(error)}): make room, or remove what is in "
+                "the way, then run the same command, which resumes."
+            ) from error
 
     def is_in_use(self) -> bool:
         """Whether another process has locked the folder."""

@@ -20,6 +20,7 @@ from actlab.analysis.effects import Verdict
 from actlab.config import replace
 from actlab.errors import UserError
 from actlab.training.loop import StopSignal
+from actlab.workdir import records
 
 
 def three_rates(known, start):
@@ -183,17 +184,26 @@ def test_a_comparison_needs_two_activations(config, tmp_path, names):
         compare(config, tmp_path / "w", 90.0, names=names)
 
 
+def test_a_full_disk_is_one_sentence(config, tmp_path, monkeypatch):
+    def append(self, _):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(records.RowFile, "append", append)
+    with pytest.raises(UserError, match="search cannot be written .No space left on device.: make room"):
+        compare(config, tmp_path / "w", 30.0)
+
+
 def test_runs_that_learn_nothing_end_the_search_with_a_reason(config, tmp_path, monkeypatch):
     monkeypatch.setattr("actlab.adaptive.search.next_tasks", lambda *_: Found(1.0, "failed", math.inf))
     with pytest.raises(UserError, match="train longer"):
         compare(config, tmp_path / "w", 500.0)
 
 
-def answer_of(losses, failed=None):
+def answer_of(losses, allowances=None):
     """Of losses by activation."""
     arrays = {name: np.array(row) for name, row in losses.items()}
     parts = [Measured(name, 3e-3, "", float(row.mean()), len(row), 0) for name, row in arrays.items()]
-    states = judgement.judge(arrays, 0.0025)
+    states = judgement.judge(arrays, 0.0025, allowances)
     pairs = [(pair.first, pair.second) for pair in states]
     sds = {pair: float((arrays[pair[0]] - arrays[pair[1]]).std(ddof=1)) for pair in pairs}
     return Answer(
@@ -232,6 +242,10 @@ def test_an_undecided_answer_says_what_it_would_take():
     losses = {name: rng.normal(1.0, 0.02, 8) for name in ("one", "other")}
     answer = answer_of(losses)
     assert not answer.decided and "more seeds" in str(answer)
+    apart = {"one": np.linspace(1.0, 1.01, 20), "other": np.linspace(2.0, 2.02, 20)}
+    unresolved = answer_of(apart, {"one": 0.0, "other": math.inf})
+    assert not unresolved.decided and "since its learning rate is not resolved" in str(unresolved)
+    assert answer_of(apart, {"one": math.inf, "other": 0.0}).decided
     json.dumps(answer.as_dict(), allow_nan=False)
 
 

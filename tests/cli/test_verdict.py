@@ -6,6 +6,7 @@ import commands
 import pytest
 
 from actlab.cli import verdict
+from actlab.files import signed
 
 
 def run(*words):
@@ -47,6 +48,13 @@ def test_without_a_question_each_is_compared_with_the_baseline(study):
     first = run(study / "results.csv")
     assert "relu < gelu" in first and "tanh < gelu" in first and "relu < tanh" not in first
     assert (study / "verdicts.json").is_file()
+
+
+@pytest.mark.parametrize("file", ["", "results.csv"])
+def test_a_study_that_grew_is_warned_of(study, file):
+    assert "--extend" not in run(study / file)
+    (study / "manifest.json").write_text(json.dumps(signed({"extensions": [{"runs": 18, "added": 54}]})))
+    assert "54 runs were added to 18 by --extend" in " ".join(run(study / file).split())
 
 
 def test_a_question_may_be_repeated(study):

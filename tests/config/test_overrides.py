@@ -166,7 +166,7 @@ def test_code_is_run_with_its_preset_and_a_json_gives_the_values(file, written, 
         ("values.model = 3", "config.model=3"),
         ("1 / 0", "mine.py.* line 5, .*ZeroDivisionError: division by zero"),
         ("return 3", "mine.py: get_config"),
-        ("}", "SyntaxError"),
+        ("}", "line 5, fails with SyntaxError"),
     ],
 )
 def test_what_a_config_file_does_wrong_is_one_sentence(file, line, names):

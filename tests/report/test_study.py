@@ -7,6 +7,7 @@ import pytest
 from actlab import config as config_lib
 from actlab.errors import UserError
 from actlab.report.study import read
+from actlab.workdir import manifest
 from actlab.workdir.records import Workdir
 
 AXES = {"model.activation": ("relu", "gelu"), "optimizer.learning_rate": (1e-3,), "seed": (1, 2)}
@@ -24,6 +25,12 @@ def test_a_sweep_is_read_in_the_order_of_its_axes(study):
     assert run.steps is not None and len(run.steps.loss_S) == 2000 and run.censuses is not None
     fields = {"model.activation": "relu", "optimizer.learning_rate": 1e-4, "optimizer.warmup_steps": 0, "seed": 1}
     assert run.config == config_lib.replace(config_lib.load(study / "config.json"), **fields, sweep=())
+
+
+def test_a_sweep_that_grew_is_warned_of(workdirs, tmp_path):
+    path = workdirs.write(tmp_path / "w", workdirs.config_of(AXES, 40))
+    manifest.note_extension(Workdir(path), 2, 4)
+    assert any("2 runs were added to 2 by --extend" in warning for warning in read([path]).sources[0].warnings)
 
 
 def test_an_axis_that_does_not_vary_is_no_condition(six):

@@ -170,6 +170,14 @@ def test_a_lane_that_diverges_is_a_row_and_the_others_do_not_change_by_a_bit(sma
     assert trained.load(tmp_path / "w", "relu-lr0.001-seed1").step == 12
 
 
+def test_what_several_devices_trained_is_read_on_one(finished, monkeypatch):
+    here = trained.load(finished, "relu-lr0.001-seed1").params
+    config, *rest = trained.find(finished, "relu-lr0.001-seed1")
+    there = replace(config, **{"devices.lane": 1, "devices.data": 2, "devices.fsdp": 2})
+    monkeypatch.setattr(trained, "find", lambda *_: (there, *rest))
+    jax.tree.map(np.testing.assert_array_equal, trained.load(finished, "relu-lr0.001-seed1").params, here)
+
+
 def test_a_run_that_diverged_alone_is_not_read_from_the_checkpoint_before(small_sweep, tmp_path):
     often = {"train.steps_per_call": 1, "train.eval_every": 1, "train.checkpoint_every": 1}
     rates = {"optimizer.learning_rate": 1e36, "optimizer.warmup_steps": 12}

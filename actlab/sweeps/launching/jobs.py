@@ -125,8 +125,8 @@ def _tail(path: pathlib.Path) -> str:
 def gather(records: Workdir, jobs: Sequence[Job], rows: Mapping[str, Row], command: Sequence[str]) -> None:
     """Writes what actlab.main would have left: metrics, traces and results of the jobs that are done, in their order.
 
-    `rows` are the results of the runs that are done. With the last job it also writes manifest.json with the sessions
-    of every job, the tokenizer, and links to the checkpoints.
+    `rows` are the results of the runs that are done. With the last job, and with each of a sweep that grew, it also
+    writes manifest.json with the sessions of every job, the tokenizer, and links to the checkpoints.
 
     Raises:
         UserError: if the jobs were trained on different data.
@@ -134,8 +134,9 @@ def gather(records: Workdir, jobs: Sequence[Job], rows: Mapping[str, Row], comma
     done = [job for job in jobs if set(job.names) <= rows.keys()]
     for name in (METRICS, TRACES):
         write_atomically(records.path / name, b"".join((job.workdir.path / name).read_bytes() for job in done))
-    if len(done) == len(jobs):
-        _gather_rest(records, jobs, command)
+    # Of a sweep that grew, the manifest that is there would miss the parts that these rows are of.
+    if len(done) == len(jobs) or (done and records.manifest()):
+        _gather_rest(records, done, command)
     names = [name for job in done for name in job.names]
     # Last, because a workdir with all results counts as done.
     records.write_made({**documents.made(records.traces(), names), RESULTS: table([rows[name] for name in names])})

@@ -1,5 +1,6 @@
 """A launch: one call of the launch command, from a config to the gathered results of its jobs."""
 
+import contextlib
 import pathlib
 import signal
 import time
@@ -14,7 +15,6 @@ from actlab import config as config_lib
 from actlab.config import Config, sweep
 from actlab.console import lines
 from actlab.errors import UserError
-from actlab.files import reason_of
 from actlab.sweeps import announce, session, trained
 from actlab.sweeps.launching import jobs as jobs_lib
 from actlab.sweeps.launching.executors import Executor
@@ -58,7 +58,7 @@ def run(
     manifest.require_same_config(records, prepared.config)
     n_before = _require_at_rest(records) if extend else None
     records.open(prepared.config, extend)
-    try:
+    with records.writing(), contextlib.closing(records):
         if n_before is not None:
             manifest.note_extension(records, n_before, len(prepared.runs))
         jobs = _write_jobs(prepared, path / "jobs", code)
@@ -67,13 +67,6 @@ def run(
             f"jobs        {len(jobs)} of {len(prepared.runs)} runs, by {executor.name}; each prints to jobs/N.log there"
         )
         return Launch(jobs, executor, records, console).run(command)
-    except OSError as error:
-        raise UserError(
-            f"{error.filename or path} cannot be written ({reason_of(error)}): make room, or remove what is in the "
-            "way, then run the same command."
-        ) from error
-    finally:
-        records.close()
 
 
 def _require_at_rest(records: Workdir) -> int | None:

@@ -21,7 +21,7 @@ from actlab.sweeps.launching import jobs
 from actlab.sweeps.launching.jobs import Job
 from actlab.sweeps.launching.launch import Board
 from actlab.training import program_spec
-from actlab.workdir import manifest
+from actlab.workdir import integrity, manifest
 from actlab.workdir.records import Workdir
 
 
@@ -239,6 +239,15 @@ def test_a_launched_sweep_grows_by_seeds_rates_and_activations(small_sweep, tmp_
     (found,) = manifest.extensions(Workdir(tmp_path))
     assert (found["runs"], found["added"]) == (2, 4)
     assert launch(grown, tmp_path, Here()) == 0
+
+
+def test_while_a_grown_sweep_trains_what_is_done_can_be_read(small_sweep, tmp_path):
+    first = replace(small_sweep, sweep={"model.activation": ("relu",), "seed": (1, 2)})
+    grown = replace(first, sweep={"model.activation": ("relu", "tanh", "elu"), "seed": (1, 2)})
+    assert launch(first, tmp_path, Here()) == 0
+    assert launching.run(grown, "", "sweep", tmp_path, Here(only=1), ["test"], extend=True) == 1
+    integrity.require_sound(tmp_path)
+    assert [row["activation"] for row in Workdir(tmp_path).results()] == ["relu", "relu", "tanh", "tanh"]
 
 
 def test_jobs_of_other_data_are_refused(long_sweep, tmp_path):
