@@ -315,13 +315,11 @@ class Comparison:
             return False
         seeds = range(self._config.seed + SEARCH_SEED, self._config.seed + SEARCH_SEED + search.SEEDS)
         goals = {
-            _name(name, rate, seed): min(rung * self._quarter, self._config.train.n_steps)
+            (name, rate): min(rung * self._quarter, self._config.train.n_steps)
             for name, rates in wanted.items()
             for rate, rung in rates.items()
-            for seed in seeds
         }
-        places = [(name, rate) for name, rates in wanted.items() for rate in rates]
-        going = self._train("search", self._width, places, seeds, goals, cost * search.SEEDS, stop)
+        going = self._train("search", self._width, goals, seeds, cost * search.SEEDS, stop)
         for name, rates in self._searched().items():
             tried = "  ".join(
                 f"{rate:g} {'failed' if any(one.failed) else f'{statistics.fmean(one.losses):.4f}'}"
@@ -334,15 +332,14 @@ class Comparison:
 
     def _judge(self, stop: StopSignal) -> bool:
         """Trains a block of seeds at a width that needs them, the one with the fewest first."""
-        places = [(name, one["rate"]) for name, one in self._known["rates"].items()]
+        goals = {(name, one["rate"]): self._config.train.n_steps for name, one in self._known["rates"].items()}
         seeds = {width: one.seeds for width, one in self._judged().items()}
-        fits = lambda width: self._left() >= BLOCK * len(places) * self._run_seconds(width)  # noqa: E731
+        fits = lambda width: self._left() >= BLOCK * len(goals) * self._run_seconds(width)  # noqa: E731
         width = next(filter(fits, sorted(self._wanting(seeds), key=lambda one: (seeds[one], one))), None)
         if width is None:
             return False
         fresh = range(self._config.seed, self._config.seed + seeds[width] + BLOCK)
-        goals = {_name(*place, seed): self._config.train.n_steps for place in places for seed in fresh}
-        going = self._train(self._stage(width), width, places, fresh, goals, float(BLOCK * len(places)), stop)
+        going = self._train(self._stage(width), width, goals, fresh, float(BLOCK * len(goals)), stop)
         self._show(self.answer(), width)
         return going
 
@@ -368,13 +365,12 @@ class Comparison:
         self,
         stage: str,
         width: int,
-        places: Sequence[Place],
+        goals: Mapping[Place, int],
         seeds: Sequence[int],
-        goals: Mapping[str, int],
         worth: float,
         stop: StopSignal,
     ) -> bool:
-        """Trains runs of a stage's sweep, which grows to these places and seeds, up to their goals.
+        """Trains runs of a stage's sweep, which grows to these places and seeds, up to each place's step.
 
         Returns whether they came there; `worth` is what they take, in runs.
         """
@@ -382,7 +378,7 @@ class Comparison:
         records = Workdir(self._path / stage)
         file = records.path / "config.json"
         known = dict(config_lib.load(file).sweep)[PLACES] if file.is_file() else ()
-        prepared = self._prepared(width, [*dict.fromkeys([*known, *places])], seeds)
+        prepared = self._prepared(width, [*dict.fromkeys([*known, *goals])], seeds)
         manifest.require_same_data(records, prepared.tokens.name, prepared.tokens.fingerprint)
         computed = trained.function_values(one for spec in prepared.specs for one in spec.configs)
         trained.require_same_functions(records, computed)
@@ -391,15 +387,18 @@ class Comparison:
             begun = set(itertools.chain.from_iterable(manifest.parts(records).values()))
             # A part for each rate, so that the search can stop it alone; all of an activation's share one program.
             groups: dict[Place, list[str]] = {}
+            steps: dict[str, int] = {}
             for run in prepared.runs:
+                place = (run.config.model.activation, run.config.optimizer.learning_rate)
                 if run.name not in begun:
-                    place = (run.config.model.activation, run.config.optimizer.learning_rate)
                     groups.setdefault(place, []).append(run.name)
+                if place in goals and run.config.seed in seeds:
+                    steps[run.name] = goals[place]
             data, parts = session.description(prepared.tokens), list(groups.values())
             manifest.begin(records, prepared.config, data, self._command, parts, computed, planned=True)
             training = session.Session(prepared, records, self._quiet, self._compiled)
             with _Status(self._console) as display:
-                stopped = training.train(goals, stop, display)[1]
+                stopped = training.train(steps, stop, display)[1]
         if not stopped:
             self._trained[width] += worth
             self._seconds[width] += self._clock() - begin
@@ -463,10 +462,6 @@ def _widened(config: Config, scales: int) -> dict[int, Config]:
         changes = {f"model.{name}": factor * size for name, size in sizes.items() if size is not None}
         found[factor * config.model.d_model] = config_lib.replace(config, **changes)
     return found
-
-
-def _name(activation: str, rate: float, seed: int) -> str:
-    return f"{activation}-lr{rate!r}-seed{seed}"
 
 
 class _Status:

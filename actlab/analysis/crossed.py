@@ -18,15 +18,12 @@ from actlab.workdir.documents import Documents
 _RESAMPLES = 9_999
 
 
-def seeds_and_documents(
-    nats_SD: Float[np.ndarray, "S D"], targets_D: Int[np.ndarray, "D"], confidence: float = CONFIDENCE
-) -> Interval | None:
-    """Pigeonhole bootstrap interval of the mean difference per target, sum(nats) / (S sum(targets)).
+def seeds_and_documents(nats_SD: Float[np.ndarray, "S D"], targets_D: Int[np.ndarray, "D"]) -> Interval | None:
+    """95% pigeonhole bootstrap interval of the mean difference per target, sum(nats) / (S sum(targets)).
 
     Args:
         nats_SD: difference of two runs with the same seed, in nats summed over a document's targets.
         targets_D: how many targets a document has; what is averaged is a ratio, which weighs documents by them.
-        confidence: of the interval.
 
     Returns:
         The ends, in nats per target; of zero width where nothing varies. None for fewer than two seeds or two documents
@@ -54,7 +51,7 @@ def seeds_and_documents(
     if variance <= np.finfo(np.float64).eps ** 2 * mean**2:
         return Interval(float(mean), float(mean))
     freedom = variance**2 / (of_seeds**2 / (n_seeds - 1) + of_documents**2 / (n_documents - 1))
-    outer = stats.norm.cdf(-np.sqrt((freedom + 1) / freedom) * stats.t.isf((1 - confidence) / 2, freedom))
+    outer = stats.norm.cdf(-np.sqrt((freedom + 1) / freedom) * stats.t.isf((1 - CONFIDENCE) / 2, freedom))
     seeds_MS, documents_MD = _drawn(n_seeds, n_documents)
     # In float64, so that no digit of a verdict depends on the CPU or its threads; in parts, for the memory.
     columns_DC = np.column_stack([nats_SD.T, targets_D])
@@ -65,9 +62,7 @@ def seeds_and_documents(
     return Interval(float(low), float(high))
 
 
-def of_pair(
-    names: Sequence[str], grid: Grid, documents: Mapping[str, Documents], confidence: float = CONFIDENCE
-) -> Interval | None:
+def of_pair(names: Sequence[str], grid: Grid, documents: Mapping[str, Documents]) -> Interval | None:
     """The interval of the first of two activations' test loss minus the second's, each at the rate of its lowest mean.
 
     Those rates are taken for given, unlike by the interval over seeds beside it, which spans what the choice adds. None
@@ -85,7 +80,7 @@ def of_pair(
     targets = [documents[run].targets for arm in runs for run in arm]
     if not all(np.array_equal(targets[0], other) for other in targets):
         return None
-    return seeds_and_documents(one.astype(np.float64) - two, targets[0], confidence)
+    return seeds_and_documents(one.astype(np.float64) - two, targets[0])
 
 
 @functools.lru_cache(1)

@@ -114,13 +114,14 @@ def _flops(runs: Sequence[Result]) -> float:
 
 def _seconds(runs: Sequence[Result]) -> float:
     """Seconds of a step of one lane, the median over runs: a lane's share of its program."""
-    timed = [seconds for run in runs if (seconds := _step_seconds(run))]
+    timed = [seconds for run in runs if (seconds := step_seconds(run))]
     if len(timed) < len(runs):
         raise _Missing(f"{len(runs) - len(timed)} runs of {runs[0].activation} have no seconds")
     return statistics.median(timed)  # a run that another program slowed down does not count
 
 
-def _step_seconds(run: Result) -> float | None:
+def step_seconds(run: Result) -> float | None:
+    """Seconds of a step of one lane, without evaluations; None if the run was not timed."""
     if not run.steps:
         return None
     if run.tokens_per_second:

@@ -202,7 +202,7 @@ def collect(workdir: pathlib.Path, study: Study) -> list[dict[str, Any]]:
         raise UserError(f"{workdir} holds no results.csv: give a workdir whose runs are done.")
     rows += _waiting(workdir, rows)
     fingerprint = files.manifest().get("data", {}).get("fingerprint", "")
-    metrics, traces = _by_run(files.metrics()), _by_run(files.traces())
+    metrics, traces = records.by_run(files.metrics()), records.by_run(files.traces())
     wanted = sorted(study.columns - set(rows[0]) - {"permanently_dead_fraction", "revival_rate"})
     for row in rows:
         waits = row["status"] == WAITING
@@ -234,13 +234,6 @@ def _waiting(workdir: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> list[d
             }
             axes = {path: own[path] for path in rows[0] if path in own}
             found.append({**dict.fromkeys(rows[0], ""), **named, **axes})
-    return found
-
-
-def _by_run(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        found.setdefault(row["run"], []).append(row)
     return found
 
 

@@ -80,12 +80,11 @@ _KEY = ("target", "devices", "size", "dtype", "split", "lanes", "rows", "remat",
 def measure(
     chosen: Sequence[Target], sizes: Sequence[str], known: Sequence[Mapping[str, Any]] = ()
 ) -> Iterator[Mapping[str, Any]]:
-    """A row per target and function of a program of these sizes, after those that are `known`.
+    """A row per target and function of a program of these sizes, but for those that are `known`.
 
     Raises:
         UserError: for a target whose compiler is not installed.
     """
-    yield from known
     done = {tuple(str(row[column]) for column in _KEY) for row in known}
     for target in chosen:
         devices = target.devices()

@@ -86,7 +86,7 @@ def _targets(given: flags.FlagValues, out: pathlib.Path | None) -> None:
         if name not in bench.SIZES:
             raise UserError(f"unknown --models={name}: {suggestion(name, bench.SIZES)}")
     known = _known(out, bench.COLUMNS)
-    rows = list(_written(out, bench.measure(chosen, models, known)))
+    rows = [*known, *_written(out, bench.measure(chosen, models, known), known)]
     command.console(soft_wrap=False).print(bench.table(rows))
 
 
@@ -160,16 +160,19 @@ def _size(text: str) -> Any:
     return Size(int(match[1]), int(match[2]))
 
 
-def _written(path: pathlib.Path | None, rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The rows, each written to the file before the next is measured: a stopped benchmark keeps what it has."""
+def _written(
+    path: pathlib.Path | None, rows: Iterable[Mapping[str, Any]], known: Sequence[Mapping[str, Any]] = ()
+) -> Iterator[Mapping[str, Any]]:
+    """The rows, each written before the next is measured, behind those `known`: what is stopped keeps what it has."""
     if path is None:
         yield from rows
         return
     file = io.StringIO()
-    for index, row in enumerate(rows):
+    for row in rows:
         writer = csv.DictWriter(file, row, lineterminator="\n")
-        if not index:
+        if not file.tell():
             writer.writeheader()
+            writer.writerows(known)
         writer.writerow(row)
         command.write(path, file.getvalue())
         yield row

@@ -55,7 +55,7 @@ def _show(directory: pathlib.Path) -> None:
     from actlab.data import tokenizers
     from actlab.interop import huggingface
 
-    config = huggingface.load(directory).config
+    config = huggingface.open_directory(directory).config
     costs = models.costs(models.build(config))
     print(f"parameters  {costs.parameters:,} ({costs.non_embedding:,} without embeddings)")
     for name, value in dataclasses.asdict(config).items():

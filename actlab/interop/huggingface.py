@@ -40,19 +40,13 @@ class Loaded(NamedTuple):
     config: ModelConfig
     params: Params
 
-    @property
-    def bare(self) -> bool:
-        """Whether the directory holds no head, so that there are hidden units but no logits."""
-        tied = self.config.kind == "decoder" and self.config.tie_embeddings
-        return not tied and not self.config.n_classes and not any(name in self.params for name in HEADS)
-
 
 class Opened(NamedTuple):
     """A directory whose config.json and headers of weights have been read and fit together; `load` reads the rest."""
 
     family: Family
     config: ModelConfig
-    bare: bool  # see Loaded
+    bare: bool  # without a head: there are hidden units, but no logits
     text_ids: tuple[Any, Any]  # the ids that begin and end a text
     load: Callable[[], Loaded]
 

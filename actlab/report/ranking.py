@@ -12,6 +12,7 @@ import altair as alt
 from actlab.analysis.comparison import Comparison, qualified
 from actlab.analysis.contrasts import Pair
 from actlab.analysis.effects import Effect, Verdict, from_zero, nats
+from actlab.analysis.ranking import step_seconds
 from actlab.report import charts
 from actlab.report.page import Block, Cell, Choice, Controls, Details, Figure, Rows, Section, Slider, Table, Value
 from actlab.report.study import Run, Study
@@ -278,7 +279,7 @@ def cost(study: Study, shown: charts.Shown) -> list[Section]:
         said = "Dots with ranges: " + ", ".join(f"{row[1]} {row[3]:.3g} ms" for row in rows) + " per step."
         caption = (
             "Milliseconds per training step of one run: dot and line are median, minimum and maximum over runs. "
-            "Evaluation is included, and so is other load on the machine."
+            "Other load on the machine is included."
         )
         title = "milliseconds per step"
         blocks.append(dots("cost-figure", shown, rows, title, said, caption, {"cost": {}}, of_conditions=False))
@@ -310,8 +311,8 @@ def _cost_row(name: str, runs: Sequence[Run], times: Sequence[float] | None, lea
 def _milliseconds(runs: Iterable[Run]) -> Iterator[float]:
     """Of a step of each run that finished and was timed."""
     for run in runs:
-        if run.result and run.result.status == "finished" and run.result.seconds:
-            yield 1000 * run.result.seconds / run.result.lanes / run.result.steps
+        if run.result and run.result.status == "finished" and (seconds := step_seconds(run.result)):
+            yield 1000 * seconds
 
 
 RATES = ("condition", "activation", "rate", "loss", "low", "high", "kind", "seed", "link", "status")

@@ -4,7 +4,7 @@ import collections
 import dataclasses
 import pathlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from actlab import config as config_lib
@@ -147,7 +147,8 @@ def read(paths: Sequence[pathlib.Path]) -> Study:
     found = dict(zip(tables, results_lib.read_each(tables), strict=True))
     sources, runs = [], []
     for path in paths:
-        integrity.require_sound(path)
+        if path not in found:  # a table was checked when it was read
+            integrity.require_sound(path)
         results = found.get(path, ())
         source = _source(path, results)
         sources.append(source)
@@ -190,8 +191,8 @@ def _question(path: pathlib.Path) -> str:
 
 
 def _runs(source: Source, found: Mapping[str, Result]) -> Iterator[Run]:
-    metrics = _by_run(records.read(source.path / "metrics.jsonl", "split"))
-    traces = _by_run(records.read(source.path / "traces.jsonl", "kind"))
+    metrics = records.by_run(records.read(source.path / "metrics.jsonl", "split"))
+    traces = records.by_run(records.read(source.path / "traces.jsonl", "kind"))
     of = {run.name: run for run in sweep.expand(source.config)} if source.config else {}
     waiting = "in training" if source.config and _is_in_use(source.path) else "not finished"
     for name in dict.fromkeys([*of, *found]):
@@ -203,13 +204,6 @@ def _runs(source: Source, found: Mapping[str, Result]) -> Iterator[Run]:
         censuses = read_censuses(traces.get(name, ()), name)
         config = of[name].config if name in of else None
         yield Run("", name, source, *about, status, result, row, config, metrics.get(name, ()), steps, censuses)
-
-
-def _by_run(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row["run"], []).append(row)
-    return groups
 
 
 def _is_in_use(path: pathlib.Path) -> bool:

@@ -131,8 +131,8 @@ def extensions(workdir: Workdir) -> list[dict[str, Any]]:
 def looks(workdir: Workdir) -> list[str]:
     """For each extension a sentence that says why p values of the workdir may not be valid."""
     return [
-        f"{workdir.path}: {one['added']} runs were added to {one['runs']} by --extend; if their verdicts were read before, "
-        "these p values and intervals are not valid at 5%, because they allow one look only."
+        f"{workdir.path}: {one['added']} runs were added to {one['runs']} by --extend; if their verdicts were read "
+        "before, these p values and intervals are not valid at 5%, because they allow one look only."
         for one in extensions(workdir)
     ]
 

@@ -30,7 +30,6 @@ Sealed = dict[str, list[Any]]  # by file: the number of rows, and the SHA-256 of
 METRICS, TRACES, RESULTS, MANIFEST = "metrics.jsonl", "traces.jsonl", "results.csv", "manifest.json"
 SET_ASIDE = "set_aside"
 _LARGEST = 2**63  # larger whole numbers are no counts, and too large for arrays
-TIME_FIELDS = ("tokens_per_second", "seconds")  # the only fields of a metrics row that differ between equal runs
 
 
 class Workdir:
@@ -105,8 +104,8 @@ class Workdir:
             if error.errno == errno.EPIPE:
                 raise  # of standard output: see actlab.__main__.program
             raise UserError(
-                f"{error.filename or self.path} cannot be written ({reason_of(error)}): make room, or remove what is in "
-                "the way, then run the same command, which resumes."
+                f"{error.filename or self.path} cannot be written ({reason_of(error)}): make room, or remove what is "
+                "in the way, then run the same command, which resumes."
             ) from error
 
     def is_in_use(self) -> bool:
@@ -194,9 +193,10 @@ class Workdir:
         sealed = {part: {name: by_part[part] for name, (by_part, _) in found.items()} for part in parts}
         return sealed, [name for name, (_, has_strange) in found.items() if has_strange]
 
-    def keep_only(self, names: Collection[str]) -> list[str]:
-        """Drops lines that are no rows of these runs; returns the names of the files that had some."""
-        return [file.name for file in (self._metrics, self._traces) if file.keep_only(names)]
+    def keep_only(self, names: Collection[str]) -> None:
+        """Drops lines that are no rows of these runs."""
+        for file in (self._metrics, self._traces):
+            file.keep_only(names)
 
     def set_aside(self, *names: str) -> None:
         """Copies files that are about to be mended into set_aside/."""
@@ -240,9 +240,13 @@ class Workdir:
         for name, content in made.items():
             write_atomically(self.path / name, content)
 
-    def write_results(self, rows: list[Row]) -> None:
-        """Replaces results.csv."""
-        self.write_made({RESULTS: table(rows)})
+
+def by_run(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """The rows of each run, in their order."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row["run"], []).append(row)
+    return groups
 
 
 def is_verifiable(manifest: Mapping[str, Any]) -> bool:
@@ -407,15 +411,12 @@ class RowFile:
                 hashes[part].update(line)
         return {part: [counts[part], hashes[part].hexdigest()] for part in parts}, is_strange
 
-    def keep_only(self, names: Collection[str]) -> bool:
-        """Drops lines that are no rows of these runs; returns whether there were any."""
+    def keep_only(self, names: Collection[str]) -> None:
+        """Drops lines that are no rows of these runs."""
         found = list(self._rows())
         kept = [line for row, line in found if row and row["run"] in names]
-        if len(kept) == len(found):
-            return False
-        if self._writes:
+        if self._writes and len(kept) < len(found):
             write_atomically(self._path, b"".join(kept))
-        return True
 
     def sync(self) -> None:
         """Forces the rows to disk."""

@@ -10,6 +10,7 @@ import jax
 import pytest
 
 from actlab.bench import targets as bench
+from actlab.cli import bench as bench_command
 from actlab.training import targets
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -39,7 +40,7 @@ def here(monkeypatch):
     return targets.Target("here", "cpu", 2**33, 1e10, {"float32": 1e11, "bfloat16": 1e11}, {1: "1"})
 
 
-def test_the_table_has_a_row_per_function_of_a_program(here, monkeypatch):
+def test_the_table_has_a_row_per_function_of_a_program(here, monkeypatch, tmp_path):
     tiny = {"model.n_layers": 1, "model.d_model": 16, "model.n_heads": 2, "model.context": 16, "data.batch_size": 2}
     for size in ("char", "bert-base"):
         values = bench.SIZES[size].copy_and_resolve_references()
@@ -62,9 +63,12 @@ def test_the_table_has_a_row_per_function_of_a_program(here, monkeypatch):
     assert bench.table(rows).row_count == len(rows)
     # As it is read from a file: what is there is not compiled again.
     kept = [{name: str(value) for name, value in row.items()} for row in rows[1:]]
-    again = list(bench.measure([here], ("char", "bert-base"), kept))
-    assert again[:-1] == kept and again[-1]["function"] == rows[0]["function"]
-    assert tuple(rows[0]) == bench.COLUMNS and bench.table(again).row_count == len(rows)
+    (again,) = bench.measure([here], ("char", "bert-base"), kept)
+    assert again["function"] == rows[0]["function"] and tuple(again) == bench.COLUMNS
+    assert bench.table([*kept, again]).row_count == len(rows)
+    out = tmp_path / "targets.csv"
+    list(bench_command._written(out, [again], kept))
+    assert bench_command._known(out, bench.COLUMNS) == [*kept, {name: str(value) for name, value in again.items()}]
 
 
 def test_a_program_that_does_not_fit_is_a_row(here, monkeypatch):

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 import signalled
 from event_files import expected, found
+from outcomes import TIME_FIELDS
 
 from actlab.cli import data, sample
 from actlab.main import main
 from actlab.sweeps import session
 from actlab.sweeps.trained import load
-from actlab.workdir.records import TIME_FIELDS, Workdir
+from actlab.workdir.records import Workdir
 
 ROOT = pathlib.Path(__file__).parents[2]
 GELU = f"--config={ROOT}/configs/tinystories_gelu.py:small"

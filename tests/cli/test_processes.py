@@ -12,8 +12,7 @@ import time
 
 import pytest
 import signalled
-
-from actlab.workdir.records import TIME_FIELDS
+from outcomes import TIME_FIELDS
 
 ROOT = pathlib.Path(__file__).parents[2]
 CONFIG = """

@@ -157,8 +157,9 @@ def test_attention_in_a_window_is_the_same_up_to_one_window(tmp_path):
 def test_a_bare_model_has_the_same_hidden_states(tmp_path, class_name, config_name, fields):
     theirs = peer(class_name, config_name, fields)
     theirs.save_pretrained(tmp_path / "theirs")
-    loaded = huggingface.load(tmp_path / "theirs")
-    assert loaded.bare
+    opened = huggingface.open_directory(tmp_path / "theirs")
+    loaded = opened.load()
+    assert opened.bare
     width, identity = loaded.config.d_model, {"kernel": jnp.eye(loaded.config.d_model)}
     if loaded.config.kind == "decoder":
         config = dataclasses.replace(loaded.config, vocab_size=97)

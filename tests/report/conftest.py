@@ -14,6 +14,7 @@ from actlab.models import Costs
 from actlab.report import report
 from actlab.report import study as study_lib
 from actlab.sweeps import session
+from actlab.workdir import records
 from actlab.workdir.records import Workdir
 from actlab.workdir.results import result_row
 from actlab.workdir.traces import StepBuffer, Steps, dead_row
@@ -55,7 +56,7 @@ def write(
             row = _train(workdir, run, state)
             rows += [] if state == "open" else [row]
     if rows:
-        workdir.write_results(rows)
+        workdir.write_made({records.RESULTS: records.table(rows)})
     workdir.write_manifest(_manifest(runs))
     workdir.close()
     return path

@@ -111,7 +111,7 @@ def test_lines_of_no_run_are_dropped_and_the_file_of_before_is_kept(copied):
     workdir = Workdir(copied)
     assert check(copied).problems == ["metrics.jsonl has lines that are no rows of its runs"]
     workdir.set_aside(METRICS)
-    assert workdir.keep_only(["a", "b", "c"]) == [METRICS]
+    workdir.keep_only(["a", "b", "c"])
     assert (copied / METRICS).read_bytes() == before and b'"z"' in (copied / "set_aside" / METRICS).read_bytes()
 
 

@@ -51,7 +51,8 @@ def test_a_loss_that_is_not_finite_is_null_in_valid_json(workdir):
 
 
 def test_results_come_back_as_written_also_rows_of_a_version_that_had_fewer_columns(workdir):
-    workdir.write_results([{"run": "a", "loss": 1}, {"run": "b", "objective": "next_token", "loss": 0.1 + 0.2}])
+    rows = [{"run": "a", "loss": 1}, {"run": "b", "objective": "next_token", "loss": 0.1 + 0.2}]
+    workdir.write_made({records.RESULTS: records.table(rows)})
     assert workdir.results() == [
         {"run": "a", "objective": "", "loss": "1"},
         {"run": "b", "objective": "next_token", "loss": "0.30000000000000004"},

@@ -150,9 +150,9 @@ def figures(sections: Sequence[Section]) -> list[Figure]:
     return [block for section in sections for block in _walk(section.blocks) if isinstance(block, Figure)]
 
 
-def compact(rows: Iterable[Sequence[Value]], digits: int = DIGITS) -> list[list[Value]]:
-    """Rows with floats cut to a number of significant digits; NaN and infinities become None."""
-    return [[_rounded(value, digits) for value in row] for row in rows]
+def compact(rows: Iterable[Sequence[Value]]) -> list[list[Value]]:
+    """Rows with floats cut to DIGITS; NaN and infinities become None."""
+    return [[_rounded(value) for value in row] for row in rows]
 
 
 @functools.cache  # tests and scripts render many pages, and bundling takes long
@@ -229,13 +229,13 @@ def _packed_records(block: Records) -> dict[str, Any]:
     return {"fields": block.fields, "places": list(block.rows), "values": columns}
 
 
-def _rounded(value: Value, digits: int) -> Value:
+def _rounded(value: Value) -> Value:
     if not isinstance(value, float):
         return value
     if not math.isfinite(value):
         return None
     # 4 is shorter than 4.0; beyond 2^53 a float is no longer exact to the unit, and its digits would be noise.
-    short = float(f"{value:.{digits}g}")
+    short = float(f"{value:.{DIGITS}g}")
     return int(short) if short.is_integer() and abs(short) < 2**53 else short
 
 
