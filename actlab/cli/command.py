@@ -378,6 +378,17 @@ def define_activations(values: flags.FlagValues) -> None:
     )
 
 
+def define_questions(values: flags.FlagValues) -> None:
+    """Defines --question and --baseline."""
+    flags.DEFINE_multi_string(
+        "question",
+        [],
+        "Is the first's loss lower? 'gelu<relu'; may be repeated. By default each is compared with the baseline.",
+        flag_values=values,
+    )
+    flags.DEFINE_string("baseline", "", "Activation to compare with; the table's first by default.", flag_values=values)
+
+
 def define_model(values: flags.FlagValues) -> None:
     """Defines the flags of a command on a trained model: --run, --text, --field and --activations."""
     define_activations(values)

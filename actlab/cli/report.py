@@ -24,13 +24,7 @@ def main(argv: Sequence[str]) -> None:
     command.define_activations(given)
     command.define_path("out", "report.html", "File to write.", given)
     command.define_path("figures", None, "Folder for the figures as SVG, PNG and PDF.", given)
-    flags.DEFINE_multi_string(
-        "question",
-        [],
-        "Is the first's loss lower? 'gelu<relu'; may be repeated. By default each is compared with the baseline.",
-        flag_values=given,
-    )
-    flags.DEFINE_string("baseline", "", "Activation to compare with; the table's first by default.", flag_values=given)
+    command.define_questions(given)
     command.define_path("study", None, STUDY, given)
     flags.DEFINE_integer("samples", 4, "Activations whose best run writes a sample.", lower_bound=0, flag_values=given)
     words = command.parse(__doc__, argv, given, n_words=None)

@@ -31,13 +31,7 @@ STUDY = "A study.py, which is run: its questions are asked."
 def main(argv: Sequence[str]) -> None:
     """Prints the comparisons and writes verdicts.json."""
     given = flags.FlagValues()
-    flags.DEFINE_multi_string(
-        "question",
-        [],
-        "Is the first's loss lower? 'gelu<relu'; may be repeated. By default each is compared with the baseline.",
-        flag_values=given,
-    )
-    flags.DEFINE_string("baseline", "", "Activation to compare with; the table's first by default.", flag_values=given)
+    command.define_questions(given)
     flags.DEFINE_float(
         "margin",
         None,
