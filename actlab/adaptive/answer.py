@@ -118,7 +118,10 @@ class Answer:
         """The answer: what to take, what each other pair with it says, and where that holds."""
         if not self.pairs:
             return [f"Undecided: {self._why_nothing()}"]
-        best, *others = [row for row in self.table]
+        # One that is shown to be higher than another is not the best, whatever the means are now.
+        beaten = {pair.second for pair in self.pairs if pair.verdict == Verdict.SUPPORTED}
+        beaten |= {pair.first for pair in self.pairs if pair.verdict == Verdict.REFUTED}
+        best, *others = sorted(self.table, key=lambda row: row["activation"] in beaten)
         name = best["activation"]
         states = {other["activation"]: self._against(name, other["activation"]) for other in others}
         level = [other for other, state in states.items() if state.verdict == Verdict.EQUIVALENT]

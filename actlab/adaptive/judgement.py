@@ -25,7 +25,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Int
 from scipy import special
 
 from actlab.analysis.effects import ALPHA, DECIMALS, Verdict, fewest_seeds, paired_resolution
@@ -43,7 +43,8 @@ class PairState:
 
     `low` and `high` hold for all pairs and all numbers of seeds at once. They exclude 0 if the pair is decided as
     different, lie within the margin if as equivalent, and neither while it is undecided; they are infinite before the
-    first look. A decision stays; the interval goes on narrowing with further `seeds`.
+    first look. A decision stays, and the interval goes on narrowing with further `seeds`, until a run of the pair
+    fails: what was seen before says nothing of a rate at which runs fail, and the looks after it stand alone.
     """
 
     first: str
@@ -77,11 +78,19 @@ def judge(
         UserError: for a margin that is not positive, losses that are not finite, or unequal numbers of seeds.
     """
     _check(margin, [losses])
-    allowed = _allowed(losses, allowances, [failed])
+    fates = _failing(losses, [failed])
+    allowed = _allowed(fates, allowances)
     pairs = list(itertools.combinations(losses, 2))
     return tuple(
-        _state(pair, losses[pair[0]] - losses[pair[1]], margin, [allowed[name] for name in pair], n_tests or len(pairs))
-        for pair in pairs
+        _state(
+            (first, second),
+            losses[first] - losses[second],
+            margin,
+            [allowed[first], allowed[second]],
+            fates[first] + fates[second],
+            n_tests or len(pairs),
+        )
+        for first, second in pairs
     )
 
 
@@ -109,8 +118,8 @@ def trends(
     weights = np.arange(len(losses)) - (len(losses) - 1) / 2
     weights *= (len(losses) - 1) / (weights**2).sum()
     rows = [{name: row[:n] for name, row in scale.items()} for scale in losses]
-    fates = [{name: row[:n] for name, row in scale.items()} for scale in failed or ()]
-    allowed = _allowed(rows[0], allowances, fates)
+    fates = _failing(rows[0], [{name: row[:n] for name, row in scale.items()} for scale in failed or ()])
+    allowed = _allowed(fates, allowances)
     found = []
     pairs = list(itertools.combinations(rows[0], 2))
     for first, second in pairs:
@@ -118,7 +127,8 @@ def trends(
             (weight * (row[first] - row[second]) for weight, row in zip(weights, rows, strict=True)), np.zeros(n)
         )
         both = np.abs(weights).sum() / 2 * (allowed[first] + allowed[second])
-        found.append(_state((first, second), changes, margin, [both, both], n_tests or len(pairs)))
+        n_failing = fates[first] + fates[second]
+        found.append(_state((first, second), changes, margin, [both, both], n_failing, n_tests or len(pairs)))
     return tuple(found)
 
 
@@ -132,18 +142,22 @@ def _check(margin: float, scales: Sequence[Mapping[str, Float64[np.ndarray, "_"]
             raise UserError("losses are not all finite: count a failed run with its trivial loss.")
 
 
-def _allowed(
-    losses: Mapping[str, Float64[np.ndarray, "n"]],
-    allowances: Mapping[str, float] | None,
-    failed: Sequence[Mapping[str, Bool[np.ndarray, "n"]] | None],
-) -> dict[str, Float64[np.ndarray, "n"]]:
-    """The allowance after each seed: infinite once a run failed."""
+def _failing(
+    losses: Mapping[str, Float64[np.ndarray, "n"]], failed: Sequence[Mapping[str, Bool[np.ndarray, "n"]] | None]
+) -> dict[str, Int[np.ndarray, "n"]]:
+    """1 from the first seed on with which a run failed, 0 before."""
     found = {}
     for name, row in losses.items():
         of = [one[name] for one in failed if one and name in one]
-        any_failed = np.logical_or.accumulate(np.any(of, axis=0)) if of else np.zeros(len(row), bool)
-        found[name] = np.where(any_failed, math.inf, (allowances or {}).get(name, 0.0))
+        found[name] = np.maximum.accumulate(np.any(of, axis=0).astype(int)) if of else np.zeros(len(row), int)
     return found
+
+
+def _allowed(
+    failing: Mapping[str, Int[np.ndarray, "n"]], allowances: Mapping[str, float] | None
+) -> dict[str, Float64[np.ndarray, "n"]]:
+    """The allowance after each seed: infinite once a run failed."""
+    return {name: np.where(row, math.inf, (allowances or {}).get(name, 0.0)) for name, row in failing.items()}
 
 
 def _state(
@@ -151,6 +165,7 @@ def _state(
     differences: Float64[np.ndarray, "n"],
     margin: float,
     allowed: Sequence[Float64[np.ndarray, "n"]],
+    n_failing: Int[np.ndarray, "n"],
     n_pairs: int,
 ) -> PairState:
     differences = np.round(differences, DECIMALS)
@@ -161,6 +176,8 @@ def _state(
         lows, highs = _intervals(differences, n_pairs)
         lows, highs = lows - allowed[0][first - 1 :], highs + allowed[1][first - 1 :]
         for n, (below, above) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True), first):
+            if n > first and n_failing[n - 1] > n_failing[n - 2]:
+                low, high, verdict, decided_at = -math.inf, math.inf, Verdict.UNDECIDED, None
             # All of them hold at once, so what is outside of one of them is out; were none left, the last would stay.
             if max(low, below) <= min(high, above):
                 low, high = max(low, below), min(high, above)

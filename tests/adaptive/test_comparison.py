@@ -229,6 +229,17 @@ def test_the_answer_names_the_lowest_and_turns_pairs_round(turn):
     assert text.index("<h1>") < text.index("<svg") < text.index("<table")
 
 
+def test_an_activation_that_is_shown_to_be_higher_is_not_called_the_lowest():
+    rng = np.random.default_rng(0)
+    answer = answer_of({"low": 1.0 + rng.normal(0, 0.01, 20), "other": 1.1 + rng.normal(0, 0.01, 20)})
+    (pair,) = answer.pairs
+    assert pair.verdict == Verdict.SUPPORTED
+    turned = dataclasses.replace(answer, activations=answer.activations[::-1])  # means as after a late bad seed
+    low, other = (one.loss for one in answer.activations)
+    swapped = [dataclasses.replace(one, loss={low: other, other: low}[one.loss]) for one in turned.activations]
+    assert dataclasses.replace(turned, activations=tuple(swapped)).sentences[0].startswith("Take low")
+
+
 def test_a_bound_near_zero_is_not_rounded_to_it():
     answer = answer_of({"a": np.zeros(8), "b": 0.02 + np.linspace(-0.01, 0.01, 8)})
     (pair,) = answer.pairs

@@ -130,6 +130,18 @@ def test_an_activation_whose_runs_fail_is_not_called_higher_but_may_be_called_lo
     assert pair.verdict == Verdict.UNDECIDED and pair.low == -math.inf
 
 
+def test_a_decision_from_before_a_run_failed_is_withdrawn():
+    losses = drawn(2, 24, effect=-3.0)
+    assert judge(losses, 0.1)[0].verdict == Verdict.SUPPORTED
+    failed = np.zeros(24, bool)
+    failed[19] = True
+    losses["a"][19] += 100.0
+    (pair,) = judge(losses, 0.1, failed={"a": failed})
+    assert pair.verdict == Verdict.UNDECIDED and pair.low <= pair.mean <= pair.high and pair.decided_at is None
+    before = {name: row[:19] for name, row in losses.items()}
+    assert judge(before, 0.1, failed={"a": failed[:19]})[0].verdict == Verdict.SUPPORTED
+
+
 def test_runs_that_are_equal_are_equivalent_and_those_that_always_differ_alike_differ():
     row = drawn(3, 7)["a"]
     assert judge({"a": row, "b": row.copy()}, 1e-3)[0].verdict == Verdict.EQUIVALENT
