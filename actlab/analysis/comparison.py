@@ -134,18 +134,21 @@ def _compare(condition: Condition, questions: Sequence[Contrast], margin: float 
     names = list(dict.fromkeys(result.activation for result in condition.results))
     if baseline and baseline not in (*names, *condition.to_come):
         raise UserError(f"--baseline={baseline} has no runs in this condition: {suggestion(baseline, names)}")
-    # A question about an activation that is not trained yet waits; one about an unknown activation is an error.
+    # A question about an activation that is not trained yet waits; one about an unknown activation is an error. What
+    # waits is part of Holm's family, or a difference would be found only until the others are trained.
     asked = [one for one in questions if not (set(one.activations) - set(names)) & condition.to_come]
     seconds = collections.Counter(one.activations[1] for one in asked)
     baseline = baseline or max(seconds, key=seconds.__getitem__, default=names[0])
     margin = margin_of(condition.results) if margin is None else margin
-    found = tuple(_judged(view, asked, margin, baseline) for view in views(condition))
+    others = condition.to_come - {*names, baseline}
+    to_come = len(questions) - len(asked) if questions else len(others)
+    found = tuple(_judged(view, asked, margin, baseline, to_come) for view in views(condition))
     found = (_with_documents(found[0], condition.results), *found[1:])
     warnings = (*condition.warnings, *_of_runs(condition.results), *_warnings(found))
     return Comparison(condition, found, margin, baseline, warnings)
 
 
-def _judged(view: View, questions: Sequence[Contrast], margin: float, baseline: str) -> View:
+def _judged(view: View, questions: Sequence[Contrast], margin: float, baseline: str, to_come: int) -> View:
     if view.grid is None:
         return view
     for name in {name for question in questions for name in question.activations}:
@@ -153,7 +156,7 @@ def _judged(view: View, questions: Sequence[Contrast], margin: float, baseline: 
             raise UserError(f"{name} has no runs in this condition: {suggestion(name, view.grid.names)}")
     standings = rank(view.grid)
     against = [lower(one.activation, baseline) for one in standings if one.activation != baseline]
-    pairs = judge_pairs(view.grid, questions or (against if baseline in view.grid.names else ()), margin)
+    pairs = judge_pairs(view.grid, questions or (against if baseline in view.grid.names else ()), margin, to_come)
     return dataclasses.replace(view, standings=standings, pairs=tuple(pairs))
 
 
@@ -191,7 +194,7 @@ def _warnings(found: Sequence[View]) -> Iterator[str]:
             yield f"LR sensitivity leaves out {_listed(dropped)}, where every run failed"
     if main.pairs:
         effects = [pair.own_best.effect for pair in main.pairs if not pair.own_best.effect.undecidable]
-        n_seeds, family = min((effect.n for effect in effects), default=SEEDS), max(len(effects), 1)
+        n_seeds, family = min((effect.n for effect in effects), default=SEEDS), max(main.pairs[0].own_best.family, 1)
         if n_seeds < (needed := fewest_seeds(family)):
             yield few_seeds(n_seeds, family, needed)
         elif n_seeds < SEEDS:

@@ -330,18 +330,20 @@ class Pair:
         }
 
 
-def judge_pairs(grid: Grid, questions: Sequence[Contrast], margin: float) -> list[Pair]:
+def judge_pairs(grid: Grid, questions: Sequence[Contrast], margin: float, to_come: int = 0) -> list[Pair]:
     """The judgements on contrasts of two activations that share a learning rate.
 
-    Holm's families: the questions at own best rates; questions times rates; their sensitivities. At a rate that is
-    given nothing is chosen, and a t test holds even where seeds collapse: it then finds too little, not too much.
+    Holm's families: the questions at own best rates; questions times rates; their sensitivities. Each has `to_come`
+    further questions, whose activations are not trained yet, as if they had the same rates. At a rate that is given
+    nothing is chosen, and a t test holds even where seeds collapse: it then finds too little, not too much.
     """
-    own_best = judge([measure(question, grid).effect for question in questions], margin)
+    own_best = judge([measure(question, grid).effect for question in questions], margin, to_come)
     rates = [grid.rates(*question.activations) for question in questions]
     fixed = [question.at(rate) for question, each in zip(questions, rates, strict=True) for rate in each]
-    at_rates = iter(judge([measure(one, grid).effect for one in fixed], margin))
+    n_rates = max(map(len, rates), default=0)
+    at_rates = iter(judge([measure(one, grid).effect for one in fixed], margin, to_come * n_rates))
     sensitive = [measure(dataclasses.replace(question, of=SENSITIVITY), grid) for question in questions]
-    sensitivity = judge([measured.effect for measured in sensitive], margin)
+    sensitivity = judge([measured.effect for measured in sensitive], margin, to_come)
     return [
         Pair(question, best, {rate: next(at_rates) for rate in each}, over, measured.rates)
         for question, best, each, over, measured in zip(questions, own_best, rates, sensitivity, sensitive, strict=True)

@@ -397,20 +397,21 @@ class Judgement:
         }
 
 
-def judge(effects: Sequence[Effect], margin: float = MARGIN) -> list[Judgement]:
+def judge(effects: Sequence[Effect], margin: float = MARGIN, to_come: int = 0) -> list[Judgement]:
     """The verdict on each effect of a family. A difference that lies within the margin is equivalence, even if found.
 
-    Effects that allow no test are undecided, and not part of the family. `margin`, in the unit of the differences, is
-    the largest that counts as none.
+    Effects that allow no test are undecided, and not part of the family. `to_come` tests, whose runs are not trained
+    yet, are: what is found now must stand when they are. `margin`, in the unit of the differences, is the largest that
+    counts as none.
 
     Raises:
         UserError: for a margin that is not positive and finite.
     """
     if not 0 < margin < math.inf:
         raise UserError(f"margin={margin}: give a positive number, the largest difference that counts as none.")
-    differ = adjusted([effect.p for effect in effects])
-    equal = adjusted([effect.p_equivalence(margin) for effect in effects])
-    family = sum(not effect.undecidable for effect in effects)
+    differ = adjusted([effect.p for effect in effects], to_come)
+    equal = adjusted([effect.p_equivalence(margin) for effect in effects], to_come)
+    family = sum(not effect.undecidable for effect in effects) + to_come
     judged = []
     for effect, p, p_equivalence in zip(effects, differ, equal, strict=True):
         verdict, reason = Verdict.UNDECIDED, effect.undecidable
@@ -439,7 +440,7 @@ def few_seeds(n: int, family: int, needed: int) -> str:
     return f"{n} seeds show no difference at own best rates, whatever it is: {tests} takes {needed} or more"
 
 
-def adjusted(p_values: Sequence[float | None]) -> list[float | None]:
-    """p after Holm over those that are not None, in their places."""
-    corrected = iter(holm([p for p in p_values if p is not None]))
+def adjusted(p_values: Sequence[float | None], to_come: int = 0) -> list[float | None]:
+    """p after Holm over those that are not None, in their places, and `to_come` others, whatever those will be."""
+    corrected = iter(holm([*(p for p in p_values if p is not None), *([1.0] * to_come)]))
     return [None if p is None else next(corrected) for p in p_values]

@@ -1,8 +1,8 @@
 """Verdicts on claims: what a study's contrasts say of them, and verdicts.json.
 
 A claim states all of its contrasts at every place of the axes that their arms leave open. It is supported if every one
-is, refuted if any one is, equivalent if all are, and undecided otherwise. Holm's family is all tests of the claim. A
-test decides nothing while runs of it are not trained.
+is, refuted if any one is, equivalent if all are, and undecided otherwise. Holm's family is all tests of the claim, also
+those that decide nothing yet, since runs of them are not trained.
 """
 
 import collections
@@ -47,6 +47,7 @@ from actlab.files import read_json, write_atomically
 
 FILE = "verdicts.json"
 Orders = Mapping[str, Mapping[str, float]]  # published losses by source and activation
+_NOT_TRAINED = "of its runs are not trained yet"
 _DIGITS = 9  # what a sum in another order could change is left out
 
 
@@ -156,8 +157,9 @@ def _decide(id: str, contrasts: Contrast | Sequence[Contrast], results: Sequence
     if not tests:
         raise UserError(f"claim {id} has no contrast: say what decides it.")
     effects = [measured.effect for _, _, measured in tests]
-    beyond = adjusted([effect.p_beyond(margin) for effect in effects])
-    judged = zip(tests, judge(effects, margin), beyond, strict=True)
+    to_come = sum(effect.reason.endswith(_NOT_TRAINED) for effect in effects)
+    beyond = adjusted([effect.p_beyond(margin) for effect in effects], to_come)
+    judged = zip(tests, judge(effects, margin, to_come), beyond, strict=True)
     rulings = tuple(_rule(*test, one, p_beyond, margin) for test, one, p_beyond in judged)
     verdicts = {one.verdict for one in rulings}
     if len(verdicts) == 1:
@@ -182,7 +184,7 @@ def _tests(contrast: Contrast, results: Sequence[Result]) -> Iterator[tuple[Cont
         measured = measure(contrast, _grid(contrast, done))
         n_open = len({run.run for runs in here for run in runs if not run.done})
         if n_open:
-            effect = dataclasses.replace(measured.effect, reason=f"{n_open} of its runs are not trained yet")
+            effect = dataclasses.replace(measured.effect, reason=f"{n_open} {_NOT_TRAINED}")
             measured = dataclasses.replace(measured, effect=effect)
         every = list(itertools.chain(*done))
         yield contrast, scale_of(every, place) if every else "no run", measured

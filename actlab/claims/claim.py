@@ -61,23 +61,27 @@ class Arm:
 class Reading:
     """A statement that a claim may be read as, `of` some quantity, with each arm that tests it.
 
-    One that does not decide is printed beside those that do.
+    One that does not decide is printed beside those that do. Of a statement that something can be so, `somewhere`, one
+    arm in which it is so is enough.
     """
 
     of: str
     arms: tuple[Arm, ...]
     decides: bool = True
+    somewhere: bool = False
 
     @property
     def verdict(self) -> Verdict:
         """The arms' verdict if they have the same, mixed if the statement holds in one and fails in another.
 
         Else it is refuted if it is in one, for it is said of all, and undecided otherwise. An arm in which the two are
-        equal fails beside one in which they differ.
+        equal fails beside one in which they differ. What holds somewhere is supported by one arm, refuted by all.
         """
         found = {arm.verdict for arm in self.arms}
         if len(found) == 1:
             return found.pop()
+        if self.somewhere:
+            return Verdict.SUPPORTED if found & _HOLDS else Verdict.UNDECIDED
         if Verdict.MIXED in found or (found & _HOLDS and found & {*_FAILS, Verdict.EQUIVALENT}):
             return Verdict.MIXED
         return Verdict.REFUTED if found & _FAILS else Verdict.UNDECIDED

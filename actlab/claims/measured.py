@@ -7,6 +7,7 @@ are paired by seed, and p is adjusted by Holm over the arms of a reading.
 
 import collections
 import dataclasses
+import functools
 import math
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from actlab.claims.relu_vs_gelu import LOSS, RATES
 
 DECODER, ENCODER = "relu_vs_gelu", "bert_tanh_vs_gelu"
 WARMUP = "optimizer.warmup_steps"
-LOW, MIDDLE, _ = RATES  # of text B
+LOW, MIDDLE, HIGH = RATES  # of text B
 Runs = Mapping[int, Result]  # by seed
 
 
@@ -102,23 +103,26 @@ def _judged(of: str, effects: Mapping[str, tuple[str, Effect]], decides: bool = 
         yield Reading(of, tuple(arms), decides)
 
 
-def size_of_the_gap(folder: pathlib.Path) -> Iterator[Reading]:
-    """B06: at 1e-4 ReLU is ahead by as little as in the text, whose losses are rounded to 0.01."""
-    said, rounding = LOSS["relu"][0] - LOSS["gelu"][0], 0.01
+def size_of_the_gap(rate: float, folder: pathlib.Path) -> Iterator[Reading]:
+    """B06, B08: at a rate the gap is that of the text, whose losses are rounded to 0.01."""
+    said, rounding = LOSS["relu"][RATES.index(rate)] - LOSS["gelu"][RATES.index(rate)], 0.01
     arms = []
     for place in places(folder, DECODER):
-        if LOW in place.rates("relu", "gelu"):
-            effect = place.less("relu", "gelu", LOW)
+        if rate in place.rates("relu", "gelu"):
+            effect = place.less("relu", "gelu", rate)
             if effect.mean is None or effect.interval is None:
                 continue
             low, high = effect.interval
             beyond = high < said - rounding or low > said + rounding
-            times = [value / said for value in (effect.mean, high, low)]
-            words = f"{times[0]:.1f} times the text's {said:.2f} ({times[1]:.1f} to {times[2]:.1f})"
+            mean, *ends = (
+                f"{value / said:.{1 if abs(value / said) >= 1 else 2}f}" for value in (effect.mean, low, high)
+            )
+            ends = ends if said > 0 else ends[::-1]
+            words = f"{mean} times the text's {said:.2f} ({' to '.join(ends)})"
             verdict = Verdict.REFUTED if beyond else Verdict.UNDECIDED
             arms.append(Arm(place.where, verdict, f"ReLU's loss less GELU's: {_numbers(effect)}; {words}."))
     if arms:
-        yield Reading("as little ahead as in the text, which names no unit of its losses", tuple(arms), decides=False)
+        yield Reading("as far apart as in the text, which names no unit of its losses", tuple(arms), decides=False)
 
 
 def follow_ups(folder: pathlib.Path) -> Iterator[Reading]:
@@ -130,11 +134,17 @@ def follow_ups(folder: pathlib.Path) -> Iterator[Reading]:
         for rate in place.rates("relu", "gelu") if plain and place.table != DECODER else ():
             gap, what = place.less("gelu", "relu", rate), f"at {rate:g}, GELU's loss less ReLU's"
             if plain and rate in plain.rates("relu", "gelu"):
-                before = plain.less("gelu", "relu", rate)
-                change = paired(*(dict(enumerate(effect.differences)) for effect in (gap, before)))
-                what += f" ({before.mean:+.4f} as it is, changed by {_numbers(change)})"
+                change = paired(*(_gaps(one, rate) for one in (place, plain)))
+                before = plain.less("gelu", "relu", rate).mean
+                what += f" ({before:+.4f} as it is, changed by {_numbers(change)})"
             effects[f"{place.where}, learning rate {rate:g}"] = what, gap
     yield from _judged("GELU lower, in arms that change one thing", effects, decides=False)
+
+
+def _gaps(place: Place, rate: float) -> dict[int, float]:
+    """GELU's loss less ReLU's, by seed."""
+    gelu, relu = (place.losses(name, rate) for name in ("gelu", "relu"))
+    return {seed: gelu[seed] - relu[seed] for seed in gelu.keys() & relu.keys()}
 
 
 def level_at_the_text_s_other_low_rate(folder: pathlib.Path) -> Iterator[Reading]:
@@ -248,8 +258,9 @@ def _p_no_worse(effect: Effect) -> float | None:
 
 
 READINGS: Mapping[str, Callable[[pathlib.Path], Iterator[Reading]]] = {
-    "B06": size_of_the_gap,
+    "B06": functools.partial(size_of_the_gap, LOW),
     "B07": follow_ups,
+    "B08": functools.partial(size_of_the_gap, HIGH),
     "B12": above_the_best_rate,
     "B13": level_at_the_text_s_other_low_rate,
     "B20": faster_convergence,

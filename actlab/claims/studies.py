@@ -21,6 +21,8 @@ Test = Mapping[str, Any]
 # In the words of analysis/verdicts.py: a test that waits for runs, and the place of a contrast without any.
 _UNTRAINED, _NOWHERE = "not trained yet", "no run"
 
+_SOMEWHERE = frozenset({"A38"})  # claims that something can be so: no arm refutes them alone
+
 
 def settled(folder: pathlib.Path, known: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[Reading, ...]]:
     """The readings of the studies in `folder`, by claim; `known` claims have the experiments that can settle them.
@@ -39,7 +41,10 @@ def settled(folder: pathlib.Path, known: Mapping[str, tuple[str, ...]]) -> Mappi
                 raise UserError(f"{field} is settled without an experiment: remove it.")
             for of, arm in _arms(entry, study, field):
                 arms.setdefault(id, {}).setdefault(of, []).append(arm)
-    return {id: tuple(Reading(of, _ordered(found)) for of, found in by.items()) for id, by in arms.items()}
+    return {
+        id: tuple(Reading(of, _ordered(found), somewhere=id in _SOMEWHERE) for of, found in by.items())
+        for id, by in arms.items()
+    }
 
 
 def _ordered(arms: Iterable[Arm]) -> tuple[Arm, ...]:

@@ -89,6 +89,16 @@ def test_of_few_seeds_a_sentence_says_how_many_it_takes(tables):
     )
 
 
+def test_questions_that_wait_for_their_runs_are_part_of_the_family(tables):
+    waiting = [row | {"status": "waiting"} for row in rows(tables, {"tanh": 0.0, "elu": 0.0})]
+    table = tables.read(rows(tables, {"gelu": 0.0, "relu": 0.3}) + waiting)
+    (one,) = compare(table, [lower("gelu", name) for name in ("relu", "tanh", "elu")])
+    (pair,) = one.main.pairs
+    assert (pair.own_best.family, pair.at_rates[3e-3].family) == (3, 9)
+    (against,) = compare(table, baseline="gelu")
+    assert [pair.own_best.family for pair in against.main.pairs] == [3]
+
+
 def test_a_rate_is_resolved_by_near_neighbours(tables):
     table = [
         row | {"learning_rate": {1e-3: 2e-3, 1e-2: 5e-3}.get(row["learning_rate"], 3e-3)}

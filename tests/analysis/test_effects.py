@@ -17,6 +17,7 @@ from actlab.analysis.best_rates import signs
 from actlab.analysis.effects import (
     Effect,
     Verdict,
+    adjusted,
     bca_interval,
     equivalence,
     fewest_seeds,
@@ -368,3 +369,18 @@ def test_verdicts_err_no_more_often_than_one_in_twenty():
     families = [judge([Effect(tuple(row)) for row in rng.normal(size=(3, 5))], 0.005) for _ in range(400)]
     wrong = sum(any(one.verdict in (Verdict.SUPPORTED, Verdict.REFUTED) for one in family) for family in families)
     assert wrong < 35  # 99.9% of binomial(400, 0.05)
+
+
+def test_tests_to_come_are_part_of_the_family():
+    effects = [
+        paired({seed: 1.0 + gap + seed / 1e3 for seed in range(8)}, {seed: 1.0 for seed in range(8)})
+        for gap in (0.1, 0.2)
+    ]
+    now, then = judge(effects), judge(effects, to_come=3)
+    assert [one.family for one in now] == [2, 2] and [one.family for one in then] == [5, 5]
+    for before, after in zip(now, then, strict=True):
+        assert before.p is not None and after.p is not None and after.p > before.p
+    # Whatever those turn out to be, no difference is lost that was found without them.
+    for p_others in (1e-9, 0.5):
+        whole = adjusted([*(effect.p for effect in effects), *[p_others] * 3])
+        assert all(p <= one.p for p, one in zip(whole, then, strict=False))

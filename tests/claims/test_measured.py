@@ -178,7 +178,7 @@ def arm_of(id, of_reading, *words):
 def test_the_committed_rows_give_the_printed_ratio_and_excess(warmup):
     losses = committed(measured.DECODER, **{measured.WARMUP: warmup})
     gap = (losses["relu", 1e-4] - losses["gelu", 1e-4]).mean()
-    assert f"{gap / -0.01:.1f} times the text's" in arm_of("B06", "little", f"warmup_steps={warmup}").numbers
+    assert f"{gap / -0.01:.1f} times the text's" in arm_of("B06", "far apart", f"warmup_steps={warmup}").numbers
     best = {name: min((of.mean(), rate) for (one, rate), of in losses.items() if one == name)[1] for name, _ in losses}
     high = [rate for name, rate in losses if name == "relu" and rate > max(best.values())]
     excess = {name: sum(losses[name, rate] for rate in high) / len(high) - losses[name, best[name]] for name in best}

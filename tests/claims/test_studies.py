@@ -56,6 +56,17 @@ def test_a_study_adds_to_a_computed_verdict_and_does_not_overturn_it(tmp_path):
     assert finding.verdict is Verdict.FALSE and "3.5 times, measured." in finding.readings[0].arms[0].numbers
 
 
+def test_what_can_happen_is_refuted_only_where_it_happens_nowhere(tmp_path):
+    for words, verdict in (
+        (("refuted", "undecided"), Verdict.UNDECIDED),
+        (("refuted", "refuted"), Verdict.REFUTED),
+        (("refuted", "supported"), Verdict.SUPPORTED),
+    ):
+        for study, word in zip(("one", "two"), words, strict=True):
+            write(tmp_path, study, {"claims": {"A38": entry(word)}})
+        assert settle(tmp_path, "A38").verdict is verdict
+
+
 def test_studies_that_disagree_make_a_claim_mixed(tmp_path):
     write(tmp_path, "one", {"claims": {"B19": entry("true", "first.")}})
     write(tmp_path, "two", {"claims": {"B19": entry("false", "second.")}})
