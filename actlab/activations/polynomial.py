@@ -37,7 +37,8 @@ def leaky_relu(x: Float[Array, "*S"], slope: float = 0.01) -> Float[Array, "*S"]
 @elementwise
 def prelu(x: Float[Array, "*S"], slope: Float[Array, ""] | float = 0.25) -> Float[Array, "*S"]:
     """leaky_relu whose slope is learned. He et al. 2015, arXiv:1502.01852; starts at 0.25, section 2.1."""
-    return jnp.where(x > 0, x, slope * x)
+    # Also where x > 0 is infinite the slope has a finite gradient.
+    return jnp.where(x > 0, x, slope * jnp.where(x > 0, 0, x))
 
 
 @elementwise

@@ -458,7 +458,7 @@ def _widened(config: Config, scales: int) -> dict[int, Config]:
         )
     found = {}
     for factor in (2**step for step in range(scales)):
-        sizes = {name: getattr(config.model, name) for name in ("d_model", "n_heads", "d_ff", "d_hidden")}
+        sizes = {name: getattr(config.model, name) for name in ("d_model", "n_heads", "n_kv_heads", "d_ff", "d_hidden")}
         changes = {f"model.{name}": factor * size for name, size in sizes.items() if size is not None}
         found[factor * config.model.d_model] = config_lib.replace(config, **changes)
     return found

@@ -176,6 +176,6 @@ def _can_become(config: Config, path: str, value: Any) -> bool:
         return config.data.name == "auto"
     if path == "model.vocab_size":
         return config.model.vocab_size is None
-    if path in ("model.d_ff", "model.d_hidden") and config.finetune.from_checkpoint:
-        return get(config, path) is None
+    if config.finetune.from_checkpoint and path.startswith("model.") and get(config, path) is None:
+        return True  # its origin's
     return path == "model.d_ff" and config.model.d_ff is None and value == 4 * config.model.d_model

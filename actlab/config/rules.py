@@ -197,7 +197,7 @@ def _check_heads(model: ModelConfig) -> None:
         )
     scaling = rotary_scaling(model.rotary_scaling)
     if model.position != "rotary":
-        for name in ("rotary_fraction", "rotary_scaling"):
+        for name in ("rotary_base", "rotary_fraction", "rotary_scaling"):
             if getattr(model, name) != getattr(ModelConfig, name):
                 raise UserError(
                     f"config.model.{name}={getattr(model, name)!r} has no effect with "
@@ -331,4 +331,9 @@ def _check_finetuning(config: Config) -> None:
         raise UserError(
             "config.finetune.fold=True needs biases, but config.model.use_bias=False: use a model with biases, or "
             "fold=False."
+        )
+    if finetune.fold and not (finetune.from_checkpoint and swap.to):
+        raise UserError(
+            "config.finetune.fold=True has no effect without config.finetune.from_checkpoint and "
+            "config.finetune.swap.to: set both, or fold=False."
         )

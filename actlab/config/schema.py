@@ -299,7 +299,7 @@ class DevicesConfig:
         roles={"external"},
     )
     max_lanes: int | None = field(
-        None, "most lanes in one program; None is what memory holds", low=1, roles={"external"}
+        None, "most lanes in one program, or one on each device; None is what memory holds", low=1, roles={"external"}
     )
 
 

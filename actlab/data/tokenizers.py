@@ -415,7 +415,14 @@ def _is_gpt2(path: Path) -> bool:
         return False
     plain = found.get("normalizer") is None and words.get("type") == "ByteLevel"
     files = all((path.parent / name).is_file() for name in (VOCABULARY, MERGES))
-    whole = files and END_OF_TEXT in _json_object(path.parent / VOCABULARY)
+    vocabulary = _json_object(path.parent / VOCABULARY) if files else {}
+    whole = END_OF_TEXT in vocabulary
+    # Tokens that were added to it, or another end of text, stand in the other files alone.
+    added = found.get("added_tokens")
+    for one in added if isinstance(added, list) else ():
+        whole = whole and isinstance(one, dict) and vocabulary.get(str(one.get("content"))) == one.get("id")
+    end = _json_object(path.with_name(SETTINGS)).get("eos_token", END_OF_TEXT)
+    whole = whole and END_OF_TEXT == (end.get("content") if isinstance(end, dict) else end)
     return whole and plain and words.get("use_regex", True) and not words.get("add_prefix_space", False)
 
 
@@ -468,7 +475,7 @@ def _library_of(name: str, text: str) -> Any:
     import tokenizers
 
     try:
-        library = tokenizers.Tokenizer.from_str(text)
+        library = tokenizers.Tokenizer.from_str(_without_special_pieces(text))
     except BaseException as error:  # the library raises Exception, and panics in Rust with a BaseException of its own
         if isinstance(error, (KeyboardInterrupt, SystemExit, MemoryError)):
             raise
@@ -482,6 +489,19 @@ def _library_of(name: str, text: str) -> Any:
     # A text that spells a special token is no special token.
     library.encode_special_tokens = True
     return library
+
+
+def _without_special_pieces(text: str) -> str:
+    """A tokenizer.json in which no text is cut into special tokens: Unigram has them among its pieces, as the best."""
+    found = json.loads(text)
+    model, added = (found.get(key) if isinstance(found, dict) else None for key in ("model", "added_tokens"))
+    if not isinstance(model, dict) or model.get("type") != "Unigram" or not isinstance(added, list):
+        return text
+    special = {one["content"] for one in added if one.get("special")}
+    unknown = model.get("unk_id")
+    pieces = enumerate(model["vocab"])
+    model["vocab"] = [[piece, -1e6 if piece in special and i != unknown else score] for i, (piece, score) in pieces]
+    return json.dumps(found)
 
 
 def _byte_pairs(name: str, folder: Path) -> BytePairTokenizer:

@@ -22,6 +22,8 @@ class Transform(nn.Module):
         activation = activations.get(self.activation)
         theta = layers.trained_scalars(self, activation)
         dense = layers.dense(self.spec, self.features, "dense", layers.matrix_std(self.spec))
+        if activation.draw and self.has_rng(layers.DRAWS):
+            return activation.draw(self.make_rng(layers.DRAWS), dense(x_TD), **theta)
         return activation.fn(dense(x_TD), **theta)
 
 

@@ -131,17 +131,17 @@ class Output(nn.Module):
         """The projection."""
         spec, biased = self.spec, self.spec.use_bias and self.spec.kind == "encoder"
         shape = (self.inputs, self.features)
-        kernel_DV = self.param("kernel", nn.initializers.normal(table_std(spec)), shape, jnp.float32)
+        kernel_DV = self.param("kernel", nn.initializers.normal(table_std(spec, self.inputs)), shape, jnp.float32)
         bias = nn.initializers.zeros
         return readout(spec, kernel_DV, self.param("bias", bias, shape[1:], jnp.float32) if biased else None)
 
 
-def table_std(spec: Spec) -> float:
-    """Standard deviation of embeddings and of the projection to logits: 0.02, or 1/sqrt(D) with init "fan_in".
+def table_std(spec: Spec, inputs: int | None = None) -> float:
+    """Standard deviation of embeddings and of the projection to logits: 0.02, or 1/sqrt(inputs) with init "fan_in".
 
-    Under mup it is that of the base width at every width.
+    Unless told otherwise there are D inputs. Under mup it is that of the base width at every width.
     """
-    return math.sqrt(spec.width_ratio / spec.d_model) if spec.init == "fan_in" else INIT_STD
+    return math.sqrt(spec.width_ratio / (inputs or spec.d_model)) if spec.init == "fan_in" else INIT_STD
 
 
 def matrix_std(spec: Spec, inputs: int | None = None) -> float:

@@ -106,7 +106,8 @@ def config_of(
         if start.model_type is not None:
             raise UserError("--text is missing: name a file or folder of texts to measure the model on.")
         own = config_lib.flat(trained.find(folder, run or None).config)
-        changes |= {name: own[name] for name in ("data.name", "data.dir", "data.n_stories", "data.packing")}
+        names = ("name", "dir", "n_stories", "packing", "corruption", "mask_fraction")
+        changes |= {path: own[path] for path in (f"data.{name}" for name in names) if path not in chosen}
     return config_lib.replace(config, **changes)
 
 

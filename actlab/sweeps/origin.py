@@ -100,6 +100,12 @@ def require_fitting(config: Config, origin: Origin, tokenizer: Tokenizer) -> Non
             continue
         if not adaptable and None not in (ours[name], theirs[name]) and ours[name] != theirs[name]:
             raise _differs(f"model.{name}", repr(ours[name]), repr(theirs[name]), origin)
+    n_ids = config.model.vocab_size
+    if n_ids is not None and tokenizer.vocab_size > n_ids:
+        raise UserError(
+            f"config.data.tokenizer={config.data.tokenizer!r} has {tokenizer.vocab_size:,} tokens, but "
+            f"{FIELD}={origin.name!r} has {n_ids:,}: name the tokenizer that it was trained with."
+        )
     if config.model.context > origin.model.context:
         raise _differs("model.context", config.model.context, f"at most {origin.model.context}", origin)
     for name, classes in (("head_activation", 0), ("pooler_activation", config.model.n_classes)):

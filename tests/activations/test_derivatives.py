@@ -151,6 +151,8 @@ def test_slopes_in_trained_scalars_are_finite_for_huge_inputs():
     for name, scalar in (("swish", "beta"), ("prelu", "slope")):
         slopes = jax.jacobian(lambda value, name=name, scalar=scalar: activations.get(name).fn(x, **{scalar: value}))
         assert np.all(np.isfinite(jax.jit(slopes)(jnp.float32(1))))
+    slope = jax.grad(lambda value: activations.get("prelu").fn(jnp.float32(jnp.inf), slope=value))
+    assert slope(jnp.float32(0.25)) == 0
 
 
 def test_polynorm_is_its_formula_at_any_scale():

@@ -12,6 +12,7 @@ from outcomes import results
 from rich.console import Console
 
 from actlab import api
+from actlab.adaptive import comparison as comparison_lib
 from actlab.adaptive import judgement
 from actlab.adaptive.answer import Answer, Measured, Width, duration, page
 from actlab.adaptive.comparison import Comparison
@@ -127,6 +128,12 @@ def test_scales_judge_at_the_width_and_its_doublings_with_the_same_rates(config,
     with pytest.raises(UserError, match="has --scales=2, not 3"):
         compare(config, tmp_path / "w", 90.0, scales=3)
     assert compare(config, tmp_path / "w", 46.0).scales == answer.scales
+
+
+def test_a_wider_model_has_more_heads_of_each_kind_in_the_same_groups(config):
+    grouped = replace(config, **{"model.d_model": 64, "model.n_heads": 4, "model.n_kv_heads": 2})
+    widened = comparison_lib._widened(grouped, 3)
+    assert [(one.model.n_heads, one.model.n_kv_heads) for one in widened.values()] == [(4, 2), (8, 4), (16, 8)]
 
 
 def test_scales_without_mup_are_refused(config, tmp_path):

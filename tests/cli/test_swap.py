@@ -178,3 +178,7 @@ def test_a_run_is_probed_on_its_own_text_with_its_own_tokenizer(place):
     assert session.run(config, "own", place / "own", ["test"]) == 0
     (reached,) = (row["loss"] for row in metrics(place / "own") if (row["split"], row["step"]) == ("validation", 4))
     assert f"{reached:.4f} nats/token" in commands.run(probe.main, "own", *FAST[:2])
+    request = overrides.read(None, overrides.split(["--config.data.packing=padded"])[1], presets.continued)
+    start, quiet = existing.open_model("own"), Console(quiet=True)
+    found = existing.config_of(start, request.config, request.overridden, None, "text", quiet)
+    assert (found.data.name, found.data.packing) == (name, "padded"), "what is asked for stays"

@@ -52,6 +52,8 @@ def test_a_value_that_its_field_does_not_take_is_refused(changes, names):
         ({"model.d_model": 18, "model.position": "rotary"}, ("config.model.position='rotary'", "not 3")),
         ({"model.n_kv_heads": 4}, ("config.model.n_kv_heads=4", "config.model.n_heads=6")),
         ({"model.rotary_fraction": 0.5}, ("config.model.rotary_fraction=0.5", "config.model.position='learned'")),
+        ({"model.rotary_base": 500.0}, ("config.model.rotary_base=500.0", "config.model.position='learned'")),
+        ({"finetune.fold": True, "model.use_bias": True}, ("config.finetune.fold=True", "finetune.from_checkpoint")),
         ({"model.rotary_scaling": "linear(factor=2)"}, ("config.model.rotary_scaling='linear(factor=2)'", "learned")),
         ({"model.rotary_scaling": "yarn(factor=2)"}, ("config.model.rotary_scaling='yarn(factor=2)'", "llama3(")),
         ({"model.rotary_scaling": "linear(factor=0)"}, ("above 0",)),

@@ -302,6 +302,50 @@ def test_a_text_that_spells_a_special_token_is_only_text(tmp_path, make, text):
     assert not {tokenizer.end_of_text, tokenizer.specials.mask} & set(tokenizer.encode(text).tolist())
 
 
+def of_t5(folder):
+    """A tokenizer.json as T5 has it: a Unigram model with the special tokens among its pieces."""
+    from tokenizers import Tokenizer, models
+
+    characters = [(character, -5.0) for character in sorted({*"".join(CORPUS), *"ab<>/s"})]
+    library = Tokenizer(models.Unigram([("<unk>", 0.0), ("</s>", 0.0), ("<pad>", 0.0), *characters], unk_id=0))
+    library.add_special_tokens(["<unk>", "</s>", "<pad>"])
+    folder.mkdir(exist_ok=True)
+    library.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "</s>", "pad_token": "<pad>"}))
+    return folder
+
+
+def test_special_pieces_of_unigram_are_no_part_of_a_text(tmp_path):
+    tokenizer = tokenizers.make(f"dir:{of_t5(tmp_path / 't5')}", tmp_path, ())
+    ids = tokenizer.encode("a</s>b<pad>")
+    assert not {0, tokenizer.end_of_text, tokenizer.specials.padding} & set(ids.tolist())
+    assert tokenizer.decode(ids).replace(" ", "") == "a</s>b<pad>" and tokenizer.end_of_text == 1
+
+
+@pytest.mark.parametrize("changed", ["added", "end"])
+def test_what_was_added_to_gpt2s_files_is_read_from_tokenizer_json(tmp_path, changed):
+    from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
+    from tokenizers import models as library_models
+
+    ours = tokenizers.train(CORPUS, 265)
+    ours.save(tmp_path)
+    library = Tokenizer(library_models.BPE(vocab=ours.vocabulary, merges=list(ours.merges)))
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    library.decoder = decoders.ByteLevel()
+    library.add_special_tokens(["<|endoftext|>"])
+    library.save(str(tmp_path / "tokenizer.json"))
+    assert tokenizers.make(f"dir:{tmp_path}", tmp_path, ()).hash == ours.hash, "nothing was added"
+    if changed == "added":
+        library.add_tokens([AddedToken("<sep>", normalized=False)])
+    library.add_special_tokens(["<end>"])
+    library.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<end>"}))
+    found = tokenizers.make(f"dir:{tmp_path}", tmp_path, ())
+    assert found.end_of_text == library.token_to_id("<end>")
+    if changed == "added":
+        assert library.token_to_id("<sep>") in found.encode("a<sep>b")
+
+
 def test_a_long_document_is_cut_before_lines_only(tmp_path, monkeypatch):
     tokenizer = tokenizers.make(f"dir:{of_llama(tmp_path / 'm')}", tmp_path, ())
     text = "\n".join(CORPUS)

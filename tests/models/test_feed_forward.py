@@ -31,6 +31,13 @@ def test_with_a_key_the_activation_is_drawn_for_each_layer_anew_and_without_it_i
         np.testing.assert_array_equal(ours.a_TF, theirs.a_TF)
 
 
+def test_the_head_of_an_encoder_is_drawn_too(tiny):
+    changes = {"model.kind": "encoder", "model.activation": "gelu", "model.head_activation": "stochastic_gelu"}
+    model, params = built(tiny, **changes)
+    with_key, without = (model.hidden(params, TOKENS, key=key)[0] for key in (jax.random.key(0), None))
+    assert not np.allclose(with_key, without)
+
+
 def test_a_key_changes_nothing_where_nothing_is_drawn(tiny):
     model, params = built(tiny, **{"model.activation": "gelu"})
     with_key, without = (model.hidden(params, TOKENS, key=key)[0] for key in (jax.random.key(0), None))

@@ -229,6 +229,25 @@ def test_what_a_run_leaves_open_is_recorded_as_its_origin_has_it(config, stories
     assert config_lib.first_difference(tuned, settled) is None, "the same command goes on"
 
 
+def test_fields_of_an_origin_that_a_config_leaves_open_are_no_difference(tiny):
+    tuned = replace(tiny, **{"finetune.from_checkpoint": "somewhere"})
+    for name, size in (("n_kv_heads", 1), ("d_head", 4)):
+        adopted = replace(tuned, **{f"model.{name}": size})
+        assert config_lib.first_difference(tuned, adopted) is None
+        assert config_lib.first_difference(adopted, tuned) == f"model.{name}"
+        assert config_lib.first_difference(tiny, replace(tiny, **{f"model.{name}": size})) == f"model.{name}"
+
+
+def test_a_tokenizer_of_more_tokens_than_the_origin_is_refused(config, stories, tmp_path):
+    model = replace(config, **{"model.vocab_size": 100}).model
+    huggingface.save(model, models.build(model).init(jax.random.key(3)), tmp_path / "hf")
+    start = {"finetune.from_checkpoint": str(tmp_path / "hf"), "model.vocab_size": None, "sweep": {}}
+    tuned = replace(config, **start)
+    tokens = program_spec.open_data([tuned])
+    with pytest.raises(UserError, match=r"has [\d,]+ tokens, but config.finetune.from_checkpoint=.* has 100"):
+        session.settle(tuned, sweep.expand(tuned), tokens)
+
+
 def test_byte_pairs_of_a_hugging_face_directory_are_those_a_run_must_have(config, stories, tmp_path):
     pairs = tokenizers.train(["a story of a story"] * 9, 260)
     model = replace(config, **{"model.vocab_size": 262, "model.norm_epsilon": 1e-12}).model
