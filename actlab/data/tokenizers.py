@@ -331,8 +331,8 @@ def load(directory: Path) -> Tokenizer:
 def name_in(folder: Path) -> str | None:
     """The data.tokenizer that means the tokenizer of a Hugging Face directory, or of ours; None if it has none."""
     if (folder / PIECES).is_file():
-        cased = _json_object(folder / SETTINGS).get("do_lower_case") is False
-        if not (cased and (folder / THEIRS).is_file()):
+        unlike = _unlike_ours(_json_object(folder / SETTINGS))
+        if not (unlike and (folder / THEIRS).is_file()):
             return f"{WORDPIECE}:{folder}"
     if _json_object(folder / RECORD).get("name") == "bytes":
         return "bytes"
@@ -592,12 +592,18 @@ def _wordpiece(name: str) -> WordPieceTokenizer:
     path = path / PIECES if path.is_dir() else path
     settings = path.with_name(SETTINGS)
     found = _settings(name, settings) if settings.exists() else {}
-    if found.get("do_lower_case") is False:
+    if unlike := _unlike_ours(found):
         raise UserError(
-            f"data.tokenizer={name!r} is cased according to {settings}, but text is lower-cased here: take an uncased "
-            f"{PIECES}."
+            f"data.tokenizer={name!r} has {unlike}=false in {settings}, but text is lower-cased, without accents, and "
+            f"Chinese is cut into characters here: take an uncased {PIECES}, or dir:{path.parent} with its {THEIRS}."
         )
     return _pieces_of(name, path)
+
+
+def _unlike_ours(settings: dict[str, Any]) -> str:
+    """The first of BERT's settings that our WordPiece does not follow; "" if there is none."""
+    known = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+    return next((name for name in known if settings.get(name) is False), "")
 
 
 def _pieces_of(name: str, path: Path) -> WordPieceTokenizer:

@@ -130,8 +130,8 @@ def objective_of(config: Config, tokenizer: Tokenizer) -> Objective:
     """The objective of a resolved config.
 
     Raises:
-        UserError: for an encoder with classes and no task, one whose vocabulary has no room for the mask, or a tokenizer
-            whose padding is a mark that stands in the text.
+        UserError: for an encoder with classes and no task, one whose vocabulary has no room for the mask, or one whose
+            tokenizer pads with a mark that stands in the text.
     """
     if config.model.kind == "decoder":
         return NextToken(tokenizer.end_of_text if config.data.packing == "padded" else None)
@@ -143,8 +143,8 @@ def objective_of(config: Config, tokenizer: Tokenizer) -> Objective:
     specials = tokenizer.specials
     if specials.padding in (specials.first, specials.last):
         raise UserError(
-            f"data.tokenizer={config.data.tokenizer!r} pads with the mark at the ends of documents, which an encoder must "
-            "see: give it a pad_token of its own."
+            f"data.tokenizer={config.data.tokenizer!r} pads with the mark at the ends of documents, which an encoder "
+            "must see: give it a pad_token of its own."
         )
     most = specials.ids()[-1]
     if config.model.vocab_size is not None and most >= config.model.vocab_size:

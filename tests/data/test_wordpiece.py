@@ -113,7 +113,9 @@ def test_a_file_that_is_no_vocabulary_is_refused(vocabulary, pieces, words):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ('{"do_lower_case": false}', r"is cased .*tokenizer_config.json"),
+        ('{"do_lower_case": false}', r"do_lower_case=false in .*tokenizer_config.json"),
+        ('{"do_lower_case": true, "strip_accents": false}', "strip_accents=false"),
+        ('{"tokenize_chinese_chars": false}', "tokenize_chinese_chars=false"),
         ("{", r"cannot use .*tokenizer_config.json"),
         ("[]", r"cannot use .*tokenizer_config.json"),
         ('{"do_lower_case": true}', None),
