@@ -20,6 +20,7 @@ from scipy import stats
 from actlab.__main__ import program
 from actlab.analysis import results
 from actlab.analysis.contrasts import losses_at_best
+from actlab.analysis.effects import holm
 from actlab.cli import command
 from actlab.errors import UserError
 
@@ -57,9 +58,11 @@ def main(argv: Sequence[str]) -> None:
             mean = float(found[NEXT].mean())
             rows[-1] |= {"measured": mean, "holds": rows[-1]["next_low"] <= mean <= rows[-1]["next_high"]}
         print(rows[-1])
-    for one, other in itertools.combinations(slopes, 2):
+    pairs = list(itertools.combinations(slopes, 2))
+    p_values = holm([float(stats.ttest_rel(slopes[one], slopes[other]).pvalue) for one, other in pairs])
+    for (one, other), p in zip(pairs, p_values, strict=True):
         low, high = interval(slopes[one] - slopes[other])
-        print(f"b of {one} less b of {other}: {low:.3f} to {high:.3f}")
+        print(f"b of {one} less b of {other}: {low:.3f} to {high:.3f}, p {p:.2g} after Holm")
     with (FOLDER / "fit.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0], lineterminator="\n")
         writer.writeheader()
