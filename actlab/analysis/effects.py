@@ -437,7 +437,8 @@ def fewest_seeds(family: int) -> int:
 def few_seeds(n: int, family: int, needed: int) -> str:
     """Why n seeds cannot find a difference, in words."""
     tests = "one test" if family == 1 else f"a family of {family} tests"
-    return f"{n} seeds show no difference at own best rates, whatever it is: {tests} takes {needed} or more"
+    seeds = f"{n} seed shows" if n == 1 else f"{n} seeds show"
+    return f"{seeds} no difference at own best rates, whatever it is: {tests} takes {needed} or more"
 
 
 def adjusted(p_values: Sequence[float | None], to_come: int = 0) -> list[float | None]:

@@ -86,7 +86,7 @@ def excess_of(runs: Sequence[results.Result]) -> dict[str, np.ndarray]:
     """Test loss less the entropy of the test stories [seeds] of each activation, at the rate."""
     if runs[0].test_floor is None:
         raise UserError(f"{runs[0].run} has no floor of its test loss: train on the story grammar with packing=padded.")
-    at_rate = [run for run in runs if run.learning_rate == RATE]
+    at_rate = [run for run in runs if run.done and run.learning_rate == RATE]
     return {name: losses - runs[0].test_floor for name, losses in losses_at_best(at_rate).items()}
 
 
