@@ -6,7 +6,7 @@
 import collections
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -142,13 +142,15 @@ def _compare(condition: Condition, questions: Sequence[Contrast], margin: float 
     margin = margin_of(condition.results) if margin is None else margin
     others = condition.to_come - {*names, baseline}
     to_come = len(questions) - len(asked) if questions else len(others)
-    found = tuple(_judged(view, asked, margin, baseline, to_come) for view in views(condition))
+    found = tuple(_judged(view, asked, margin, baseline, to_come, condition.to_come) for view in views(condition))
     found = (_with_documents(found[0], condition.results), *found[1:])
     warnings = (*condition.warnings, *_of_runs(condition.results), *_warnings(found))
     return Comparison(condition, found, margin, baseline, warnings)
 
 
-def _judged(view: View, questions: Sequence[Contrast], margin: float, baseline: str, to_come: int) -> View:
+def _judged(
+    view: View, questions: Sequence[Contrast], margin: float, baseline: str, to_come: int, waiting: Collection[str]
+) -> View:
     if view.grid is None:
         return view
     for name in {name for question in questions for name in question.activations}:
@@ -156,7 +158,8 @@ def _judged(view: View, questions: Sequence[Contrast], margin: float, baseline: 
             raise UserError(f"{name} has no runs in this condition: {suggestion(name, view.grid.names)}")
     standings = rank(view.grid)
     against = [lower(one.activation, baseline) for one in standings if one.activation != baseline]
-    pairs = judge_pairs(view.grid, questions or (against if baseline in view.grid.names else ()), margin, to_come)
+    asked = questions or (against if baseline in view.grid.names else ())
+    pairs = judge_pairs(view.grid, asked, margin, to_come, waiting)
     return dataclasses.replace(view, standings=standings, pairs=tuple(pairs))
 
 

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -330,14 +330,20 @@ class Pair:
         }
 
 
-def judge_pairs(grid: Grid, questions: Sequence[Contrast], margin: float, to_come: int = 0) -> list[Pair]:
+def judge_pairs(
+    grid: Grid, questions: Sequence[Contrast], margin: float, to_come: int = 0, waiting: Collection[str] = ()
+) -> list[Pair]:
     """The judgements on contrasts of two activations that share a learning rate.
 
     Holm's families: the questions at own best rates; questions times rates; their sensitivities. Each has `to_come`
-    further questions, whose activations are not trained yet, as if they had the same rates. At a rate that is given
-    nothing is chosen, and a t test holds even where seeds collapse: it then finds too little, not too much.
+    further questions, whose activations are not trained yet, as if they had the same rates, and so does each question
+    that allows no test yet, since runs of its activations are `waiting`. At a rate that is given nothing is chosen, and
+    a t test holds even where seeds collapse: it then finds too little, not too much.
     """
-    own_best = judge([measure(question, grid).effect for question in questions], margin, to_come)
+    effects = [measure(question, grid).effect for question in questions]
+    pairs = zip(questions, effects, strict=True)
+    to_come += sum(bool(effect.undecidable and {*question.activations} & {*waiting}) for question, effect in pairs)
+    own_best = judge(effects, margin, to_come)
     rates = [grid.rates(*question.activations) for question in questions]
     fixed = [question.at(rate) for question, each in zip(questions, rates, strict=True) for rate in each]
     n_rates = max(map(len, rates), default=0)
