@@ -392,7 +392,7 @@ class Comparison:
                 place = (run.config.model.activation, run.config.optimizer.learning_rate)
                 if run.name not in begun:
                     groups.setdefault(place, []).append(run.name)
-                if place in goals and run.config.seed in seeds:
+                if place in goals:
                     steps[run.name] = goals[place]
             data, parts = session.description(prepared.tokens), list(groups.values())
             manifest.begin(records, prepared.config, data, self._command, parts, computed, planned=True)

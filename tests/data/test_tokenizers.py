@@ -335,15 +335,14 @@ def test_what_was_added_to_gpt2s_files_is_read_from_tokenizer_json(tmp_path, cha
     library.add_special_tokens(["<|endoftext|>"])
     library.save(str(tmp_path / "tokenizer.json"))
     assert tokenizers.make(f"dir:{tmp_path}", tmp_path, ()).hash == ours.hash, "nothing was added"
+    end = "." if changed == "end" else "<|endoftext|>"
     if changed == "added":
         library.add_tokens([AddedToken("<sep>", normalized=False)])
-    library.add_special_tokens(["<end>"])
     library.save(str(tmp_path / "tokenizer.json"))
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<end>"}))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": end}))
     found = tokenizers.make(f"dir:{tmp_path}", tmp_path, ())
-    assert found.end_of_text == library.token_to_id("<end>")
-    if changed == "added":
-        assert library.token_to_id("<sep>") in found.encode("a<sep>b")
+    assert found.end_of_text == library.token_to_id(end)
+    assert changed == "end" or library.token_to_id("<sep>") in found.encode("a<sep>b")
 
 
 def test_a_long_document_is_cut_before_lines_only(tmp_path, monkeypatch):
