@@ -43,7 +43,7 @@ def kaplan_meier(runs: Sequence[Censuses]) -> Curve:
     """Survival of the units of some runs, all layers together, over training steps (Kaplan and Meier 1958).
 
     S(t) = prod over steps s <= t of (1 - deaths at s / units at risk at s). A unit dies at a census if it is dead (D4)
-    there and at all later censuses, of which there is at least one. So a unit that comes back has not died. A unit that
+    there and at every later census, and there is a later one. So a unit that comes back has not died. A unit that
     is dead at the last census alone might have come back: it is censored there, like the units that are alive. Each run
     is censored at its own last census. Late deaths are confirmed by few censuses, so the curve counts some units that
     would have come back.
