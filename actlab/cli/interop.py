@@ -1,7 +1,7 @@
 """Converts weights to and from directories of Hugging Face transformers.
 
-  python -m actlab interop --workdir=runs/NAME --to=DIR   writes a trained run: GPT-2, LLaMA or BERT, whichever it is
-  python -m actlab interop --from=DIR                     shows the model in a directory as config fields
+  python -m actlab interop runs/NAME --to=DIR   writes a trained run: GPT-2, LLaMA or BERT, whichever it is
+  python -m actlab interop --from=DIR           shows the model in a directory as config fields
 
 The newest valid checkpoint is used; --run names one run of a sweep.
 """
@@ -21,21 +21,21 @@ def main(argv: Sequence[str]) -> None:
     """Writes a folder, or prints what one holds."""
     given = flags.FlagValues()
     command.define_run(given)
-    command.define_path("to", None, "The result: a folder to write (interop), an activation (swap).", given)
+    command.define_path("to", None, "Folder to write.", given)
     command.define_path("from", None, "File or folder to read.", given)
-    command.parse(__doc__, argv, given)
+    workdir = command.parse_workdir(__doc__, argv, given)
     source = given["from"].value
     if bool(given.to) == bool(source):
-        raise UserError("give --to=DIR with --workdir=RUN to write, or --from=DIR to read.")
-    if source and (given.workdir or given.run):
-        raise UserError("--from cannot be combined with --workdir or --run: leave them out, or give --to=DIR instead.")
-    if given.to and not given.workdir:
-        raise UserError("--workdir is missing: give the folder of a run of actlab.main.")
+        raise UserError("give runs/NAME and --to=DIR to write, or --from=DIR to read.")
+    if source and (workdir or given.run):
+        raise UserError("--from cannot be combined with a workdir or --run: leave them out, or give --to=DIR instead.")
+    if given.to and not workdir:
+        raise UserError("no workdir is given: name the folder of a run, python -m actlab interop runs/NAME --to=DIR.")
     command.register_activations(given.activations)
-    if source:
-        _show(pathlib.Path(source))
+    if workdir:
+        _export(workdir, given.run, command.output_folder("to", given.to))
     else:
-        _export(pathlib.Path(given.workdir), given.run, command.output_folder("to", given.to))
+        _show(pathlib.Path(source or ""))
 
 
 def _export(workdir: pathlib.Path, name: str | None, directory: pathlib.Path) -> None:
@@ -46,7 +46,9 @@ def _export(workdir: pathlib.Path, name: str | None, directory: pathlib.Path) ->
     run = trained.load(workdir, name)
     beside = tokenizers.for_transformers(workdir / "tokenizer")
     end = run.tokenizer.end_of_text
-    family = huggingface.save(run.fields, run.params, directory, beside, end, end)
+    family = huggingface.save(
+        run.fields, run.params, directory, beside, end, end, padding=run.tokenizer.specials.padding
+    )
     print(f"{directory}: step {run.step}, as {family}; transformers' AutoModel.from_pretrained reads it")
 
 

@@ -284,7 +284,8 @@ class Family:
     all models of the family (`fixed`, over PLAIN_DECODER). `required` entries of config.json have one value that can be
     used, and `written` ones are only written. `links` gives the tensors of a model by full names: a directory of the
     bare model omits `prefix`, which the names of `heads` never have. `copies` maps tensors that may be stored twice to
-    the ones they must equal; `unused` matches tensors that are ignored.
+    the ones they must equal; `unused` matches tensors that are ignored. With `counts_from_padding` the first position
+    is that after the id of the padding token.
     """
 
     name: str
@@ -301,6 +302,7 @@ class Family:
     heads: tuple[str, ...] = ("lm_head.",)
     copies: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unused: str = ""
+    counts_from_padding: bool = False
 
     def model_fields(self, fields: Fields) -> dict[str, Any]:
         """The fields of a ModelConfig that config.json describes; raises UserError for what ours cannot express."""

@@ -193,7 +193,7 @@ def _describe_rotary(spec: Spec) -> dict[str, Any]:
         numbers["original_max_position_embeddings"] = int(numbers["original_max_position_embeddings"])
     of_kind = {"rope_type": kind, **numbers}
     share = {} if spec.rotary_fraction == 1 else {"partial_rotary_factor": spec.rotary_fraction}
-    older = {"rope_theta": spec.rotary_base, **({"rope_scaling": of_kind} if scaling else {})}
+    older = {"rope_theta": spec.rotary_base, **share, **({"rope_scaling": of_kind} if scaling else {})}
     return {**older, "rope_parameters": {**of_kind, "rope_theta": spec.rotary_base, **share}}
 
 
@@ -222,6 +222,7 @@ def _read_neox(fields: Fields) -> dict[str, Any]:
 def _describe_neox(spec: Spec) -> dict[str, Any]:
     rotary = _describe_rotary(spec)
     del rotary["rope_theta"]
+    rotary.pop("partial_rotary_factor", None)
     rotary["rope_parameters"]["partial_rotary_factor"] = spec.rotary_fraction  # whose default is 1/4
     older = {"rotary_emb_base": spec.rotary_base, "rotary_pct": spec.rotary_fraction}
     return {"use_parallel_residual": spec.residual == "parallel", "attention_bias": True, **older, **rotary}

@@ -2,7 +2,8 @@
 
 Each with its head for masked tokens, with a classifier on the first token (ForSequenceClassification), or bare. What
 BERT has for telling next sentences is left out, and so is what ELECTRA has for telling replaced tokens. RoBERTa counts
-positions from its padding token's id on; the rows before are left out, so that padding must come last.
+positions from its padding token's id on, and gives that token itself no position; the rows before are left out, so that
+padding must come last.
 """
 
 import functools
@@ -150,10 +151,7 @@ def _n_classes(fields: Fields) -> int:
 
 
 def _describe(names: Names, name: str, saved_as: str, spec: Spec) -> dict[str, Any]:
-    first = 2 if names is _ROBERTA else 0
-    own: dict[str, Any] = {"max_position_embeddings": spec.context + first}
-    if first:
-        own["pad_token_id"] = first - 1
+    own: dict[str, Any] = {"max_position_embeddings": spec.context}
     if names is _ELECTRA:
         own["embedding_size"] = spec.d_embedding
     if not spec.n_classes:
@@ -220,7 +218,13 @@ BERT = _family(  # Devlin et al. 2018, arXiv:1810.04805
     unused=r"|cls\.seq_relationship\.(weight|bias)",
 )
 ROBERTA = _family(  # Liu et al. 2019, arXiv:1907.11692
-    "RoBERTa", _ROBERTA, "RobertaForMaskedLM", _BERT_ENTRIES, required=_BERT_REQUIRED, written=_BERT_WRITTEN
+    "RoBERTa",
+    _ROBERTA,
+    "RobertaForMaskedLM",
+    _BERT_ENTRIES,
+    required=_BERT_REQUIRED,
+    written=_BERT_WRITTEN,
+    counts_from_padding=True,
 )
 DISTILBERT = _family(  # Sanh et al. 2019, arXiv:1910.01108
     "DistilBERT",

@@ -95,9 +95,9 @@ def load(directory: str | pathlib.Path) -> Loaded:
     return open_directory(directory).load()
 
 
-def family_for(config: ModelConfig, params: Params, model_type: str | None = None) -> str:
+def family_for(config: ModelConfig, params: Params, model_type: str | None = None, padding: int | None = None) -> str:
     """The name of the family that `save` would write a model as; raises UserError as it does."""
-    return FAMILIES[_described(config, params, model_type)[0]["model_type"]].name
+    return FAMILIES[_described(config, params, model_type, padding)[0]["model_type"]].name
 
 
 def save(
@@ -108,6 +108,7 @@ def save(
     begin_of_text: Any = None,
     end_of_text: Any = None,
     model_type: str | None = None,
+    padding: int | None = None,
 ) -> str:
     """Writes a directory that transformers' from_pretrained reads, of the first family that has such a model.
 
@@ -115,14 +116,15 @@ def save(
 
     The family of that `model_type` is tried first. Parameters are written in float32, with the factors of mup folded
     in; biases that only the family has are zeros. Files `beside`, such as a vocabulary, are written too, by their
-    names. A decoder begins and ends generation at the ids `begin_of_text` and `end_of_text`. The directory
-    appears at once and whole, and replaces only one that this function wrote.
+    names. A decoder begins and ends generation at the ids `begin_of_text` and `end_of_text`. An encoder's rows are
+    filled up with the id `padding`, on which RoBERTa's positions depend. The directory appears at once and whole, and
+    replaces only one that this function wrote.
 
     Raises:
         NoCounterpart: naming the field that no family has.
         UserError: for parameters of another model; for a directory that holds anything else or cannot be written.
     """
-    described, theirs, config = _described(config, params, model_type)
+    described, theirs, config = _described(config, params, model_type, padding)
     if config.kind == "decoder":
         # Also where it is None: the defaults of transformers are ids of their own vocabularies.
         described |= {"bos_token_id": begin_of_text, "eos_token_id": end_of_text}
@@ -136,16 +138,16 @@ def save(
 
 
 def _described(
-    config: ModelConfig, params: Params, model_type: str | None
+    config: ModelConfig, params: Params, model_type: str | None, padding: int | None
 ) -> tuple[dict[str, Any], dict[str, Weights], ModelConfig]:
     """What config.json and the tensors are, and the config without the factors of mup."""
     params, config = models.build(config).standard(params), dataclasses.replace(config, parametrization="standard")
     leaves = _with_biases(params, _shapes(config), _shapes(dataclasses.replace(config, use_bias=True)))
-    return *_written(config, leaves, model_type), config
+    return *_written(config, leaves, model_type, padding), config
 
 
 def _written(
-    config: ModelConfig, leaves: dict[str, Weights], model_type: str | None
+    config: ModelConfig, leaves: dict[str, Weights], model_type: str | None, padding: int | None
 ) -> tuple[dict[str, Any], dict[str, Weights]]:
     """What config.json and the tensors are, of the first family that has such a model."""
     nearest = "bert" if config.kind == "encoder" else "llama" if config.position == "rotary" else "gpt2"
@@ -153,10 +155,21 @@ def _written(
     for name in dict.fromkeys([model_type or nearest, nearest, *FAMILIES]):
         try:
             described = FAMILIES[name].described(config)
+            if config.kind == "encoder":
+                described |= _padded(FAMILIES[name], config, padding)
             return described, _parts(FAMILIES[name], config, described, leaves)
         except UserError as error:
             refusals[name] = error
     raise NoCounterpart(str(refusals[nearest]))
+
+
+def _padded(family: Family, config: ModelConfig, padding: int | None) -> dict[str, int]:
+    """The entries of config.json that the padding's id decides."""
+    if not family.counts_from_padding:
+        return {} if padding is None else {"pad_token_id": padding}
+    if padding is None:
+        raise UserError(f"{family.name} of transformers counts positions from its padding's id: give `padding`.")
+    return {"pad_token_id": padding, "max_position_embeddings": config.context + padding + 1}
 
 
 def _parts(

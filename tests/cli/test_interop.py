@@ -93,7 +93,7 @@ def test_the_vocabulary_of_word_pieces_goes_along(workdir, tmp_path, monkeypatch
     [
         ([], "--from=DIR"),
         (["--to=x", "--from=y"], "--from=DIR"),
-        (["--to=x"], "--workdir is missing"),
+        (["--to=x"], "no workdir is given"),
         (["--from=x", "--workdir=y"], "--from cannot be combined"),
         (["--from=x", "--run=y"], "--from cannot be combined"),
         (["--from=nowhere"], "nowhere has no config.json"),

@@ -80,7 +80,7 @@ def assert_equal(left, right):
 def test_what_was_saved_is_loaded_to_the_bit(tiny, tmp_path, changes):
     config = replace(tiny, **changes).model
     params = drawn(models.build(config))
-    huggingface.save(config, params, tmp_path / "a" / "model")
+    huggingface.save(config, params, tmp_path / "a" / "model", padding=3)
     loaded = huggingface.load(tmp_path / "a" / "model")
     assert loaded.config == config
     assert_equal(loaded.params, params)
@@ -95,7 +95,7 @@ def test_without_our_own_entry_the_same_function_is_loaded(tiny, tmp_path, model
     config = replace(tiny, **changes).model
     model, tokens = models.build(config), jnp.arange(8)[None]
     params = drawn(model)
-    huggingface.save(config, params, tmp_path / "model", model_type=model_type)
+    huggingface.save(config, params, tmp_path / "model", model_type=model_type, padding=3)
     edited = edit(tmp_path / "model", actlab=None)
     assert edited["model_type"] == model_type
     loaded = huggingface.load(tmp_path / "model")
@@ -108,7 +108,7 @@ def test_without_our_own_entry_the_same_function_is_loaded(tiny, tmp_path, model
 def test_each_family_comes_back_with_its_own_fields(tiny, tmp_path, model_type, changes):
     config = replace(tiny, **changes).model
     params = drawn(models.build(config))
-    huggingface.save(config, params, tmp_path / "model", model_type=model_type)
+    huggingface.save(config, params, tmp_path / "model", model_type=model_type, padding=3)
     loaded = huggingface.load(tmp_path / "model")
     assert loaded.config == config
     tolerance = 1e-6 if model_type == "gemma" else 0  # whose norms are stored less 1
@@ -126,7 +126,7 @@ def test_the_factors_of_mup_are_folded_into_the_weights(tiny, tmp_path, changes)
     model, tokens = models.build(config), jnp.arange(8)[None]
     params = drawn(model)
     ours = jax.jit(model.apply)(params, tokens)[0]
-    huggingface.save(config, params, tmp_path / "model")
+    huggingface.save(config, params, tmp_path / "model", padding=3)
     loaded = huggingface.load(tmp_path / "model")
     assert loaded.config == dataclasses.replace(config, parametrization="standard")
     theirs = jax.jit(models.build(loaded.config).apply)(loaded.params, tokens)[0]

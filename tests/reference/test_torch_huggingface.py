@@ -285,7 +285,7 @@ def test_an_encoder_of_theirs_is_loaded_with_padding_and_segments_and_goes_back(
     huggingface.save(*loaded, tmp_path / "ours")  # RoBERTa becomes BERT
     assert_alike(ours, encoded_there(returned(tmp_path / "ours"), tokens))
     kind = theirs.config.model_type
-    huggingface.save(*loaded, tmp_path / "same", model_type=kind)
+    huggingface.save(*loaded, tmp_path / "same", model_type=kind, padding=fields["pad_token_id"])
     same = returned(tmp_path / "same")
     assert same.config.model_type == kind
     assert_alike(ours, encoded_there(same, np.where(REAL, tokens, same.config.pad_token_id)))
@@ -296,15 +296,21 @@ OUR_ENCODERS = [
     {"model.activation": "gelu_tanh", "model.head_activation": "gelu_tanh", "model.use_bias": True},
     {"model.tie_embeddings": False, "model.use_bias": True, "model.norm_epsilon": 1e-12},
     {"model.activation": "relu", "model.n_classes": 4, "model.use_bias": True},
+    {"model.activation": "relu", "model.head_activation": "gelu"},  # which becomes RoBERTa
 ]
+
+
+PADDING = 4
 
 
 @pytest.mark.parametrize("changes", OUR_ENCODERS)
 def test_an_encoder_of_ours_is_loaded_there(tmp_path, changes):
     shape = {"kind": "encoder", "norm_position": "post", "n_segments": 3}
     config, params = ours_with(**{f"model.{name}": value for name, value in shape.items()}, **changes)
-    huggingface.save(config, params, tmp_path / "m")
-    assert_alike(encoded(config, params, TOKENS), encoded_there(returned(tmp_path / "m"), TOKENS))
+    huggingface.save(config, params, tmp_path / "m", padding=PADDING)
+    tokens = np.where(REAL, np.where(TOKENS == PADDING, 1, TOKENS), PADDING)  # 1 is RoBERTa's own padding
+    assert (tokens == 1).any()
+    assert_alike(encoded(config, params, tokens), encoded_there(returned(tmp_path / "m"), tokens))
 
 
 OURS = [
