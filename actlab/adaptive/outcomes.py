@@ -82,7 +82,8 @@ def searched(path: pathlib.Path, activations: Sequence[str], quarter: int) -> di
 
 
 def _results(path: pathlib.Path) -> list[Result]:
-    return results.read([path]) if (path / results.FILE).is_file() else []
+    found = results.read([path]) if (path / results.FILE).is_file() else []
+    return [run for run in found if run.status != results.WAITING]
 
 
 def _loss(run: Result) -> float:

@@ -313,7 +313,8 @@ def _named(pair: Pair, common: bool) -> str:
     judgement, (one, two) = pair.own_best, pair.contrast.activations
     if judgement.verdict not in DIFFERENT or judgement.effect.mean is None:
         return one if common else f"{one} against {two}"
-    return f"{one if common else f'{one} than {two}'} by {nats(abs(judgement.effect.mean))}"
+    unresolved = f" ({UNRESOLVED})" if judgement.effect.unresolved else ""
+    return f"{one if common else f'{one} than {two}'} by {nats(abs(judgement.effect.mean))}{unresolved}"
 
 
 def _answer_of_one(pair: Pair, comparison: Comparison) -> str:
@@ -321,7 +322,8 @@ def _answer_of_one(pair: Pair, comparison: Comparison) -> str:
     assert effect.mean is not None
     ends = sorted(map(abs, effect.interval)) if effect.interval and verdict in DIFFERENT else effect.interval
     known = f"95% interval {nats(ends[0])} to {nats(ends[1])}, " if ends else ""
-    about = f" ({known}{_seeds([pair])})"
+    unresolved = f", {UNRESOLVED}" if effect.unresolved and verdict != Verdict.UNDECIDED else ""
+    about = f" ({known}{_seeds([pair])}{unresolved})"
     if verdict in DIFFERENT:
         word = "lower" if verdict == Verdict.SUPPORTED else "higher"
         return f"The loss of {one} is {word} than that of {two} by {nats(abs(effect.mean))} {comparison.unit}{about}."

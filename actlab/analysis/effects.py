@@ -358,6 +358,7 @@ class Verdict(enum.StrEnum):
     UNDECIDED = "undecided"
 
 
+NEITHER = "neither a difference nor equivalence"
 DIFFERENT = (Verdict.SUPPORTED, Verdict.REFUTED)
 
 
@@ -423,7 +424,7 @@ def judge(effects: Sequence[Effect], margin: float = MARGIN, to_come: int = 0) -
             elif effect.swaps and effect.n < (needed := fewest_seeds(family)):
                 reason = few_seeds(effect.n, family, needed)
             else:
-                reason = f"neither a difference is shown nor that there is none beyond {margin:g}"
+                reason = f"{NEITHER} within {margin:g} is shown"
                 reason += "; the two ways to choose the rates point in opposite directions" if effect.apart else ""
         judged.append(Judgement(effect, verdict, p, p_equivalence, family, reason))
     return judged

@@ -44,10 +44,10 @@ class Arm:
 class Contrast:
     """States that the sum of weights times arms is below, above or level with a bound, at every place of other axes.
 
-    An arm's worth is its final validation loss, its learning-rate sensitivity (both nats), or else a column of
-    results.csv at its rate; with `log`, the base-10 logarithm of that. A `trend` must also show in the test of
-    Jonckheere and Terpstra over the arms in the order of the terms. A `control` can refute a claim; that it passes
-    proves nothing.
+    An arm's worth is its test loss (its final validation loss where runs have none), its learning-rate sensitivity
+    (both nats), or else a column of results.csv at its rate; with `log`, the base-10 logarithm of that. A `trend` must
+    also show in the test of Jonckheere and Terpstra over the arms in the order of the terms. A `control` can refute a
+    claim; that it passes proves nothing.
     """
 
     terms: tuple[tuple[float, Arm], ...]

@@ -14,7 +14,7 @@ from typing import Literal
 
 from actlab import config as config_lib
 from actlab.analysis.effects import MARGIN
-from actlab.config import LOSS_UNITS, Config
+from actlab.config import LOSS_UNITS, Config, sweep
 from actlab.errors import UserError
 from actlab.workdir import documents as documents_lib
 from actlab.workdir import integrity, records
@@ -190,7 +190,10 @@ def _with_initial_loss(run: Result, results: Sequence[Result]) -> Result:
     ]
     known = [one.initial_loss for one in beside if one.seed == run.seed] or [one.initial_loss for one in beside]
     if not known:
-        raise UserError(f"{run.run} was not finite when it began, nor was a run beside it: leave {run.activation} out.")
+        raise UserError(
+            f"{run.run} was not finite when it began, nor was a run beside it, so nothing can be compared: look at the "
+            "data and at config.model.init."
+        )
     return dataclasses.replace(run, initial_loss=math.fsum(known) / len(known))
 
 
@@ -209,6 +212,8 @@ class _Source:
             raise UserError(f"{path} has no column {', '.join(missing)}: give a results.csv as a sweep writes it.")
         if not self.rows:
             raise UserError(f"{path} has no row: train first.")
+        if (self.path.parent / records.MANIFEST).is_file():  # of a workdir the sweep says what is still to come
+            self.rows += waiting(self.path.parent, self.rows)
         known = config_lib.fields()
         # A swept field's column is its path, "optimizer.warmup_steps"; weight decay has a short name in every table.
         self.axes = [name for name in self.rows[0] if name == "weight_decay" or ("." in name and name in known)]
@@ -233,6 +238,29 @@ class _Source:
         if self.config and axis != "weight_decay":
             return as_cell(config_lib.flat(self.config)[axis])
         raise UserError(f"{self.path} has no column {axis}, which another table has: compare tables of equal columns.")
+
+
+def waiting(workdir: pathlib.Path, rows: Sequence[Row]) -> list[Row]:
+    """A row for each run of a workdir's sweep that has none in its table yet."""
+    path, known = workdir / "config.json", {row["run"] for row in rows}
+    config = config_lib.load(path) if path.is_file() else Config()
+    found = []
+    for run in sweep.expand(config) if config.sweep else ():
+        if run.name not in known:
+            own, one = config_lib.flat(run.config), run.config
+            named = {
+                "run": run.name,
+                "activation": one.model.activation,
+                "learning_rate": str(one.optimizer.learning_rate),
+                "weight_decay": str(one.optimizer.weight_decay),
+                "seed": str(one.seed),
+                "data": one.data.name,
+                "tokenizer": one.data.tokenizer,
+                "status": WAITING,
+            }
+            axes = {path: as_cell(own[path]) for path in rows[0] if path in own}
+            found.append({**dict.fromkeys(rows[0], ""), **named, **axes})
+    return found
 
 
 def as_cell(value: object) -> str:

@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from actlab import config as config_lib
 from actlab.analysis.protocol import LOSS, SENSITIVITY, Claims, Contrast, contrasts_of
-from actlab.analysis.results import DONE, FINGERPRINT, WAITING, read
+from actlab.analysis.results import DONE, FINGERPRINT, WAITING, read, waiting
 from actlab.analysis.results import FILE as RESULTS
 from actlab.analysis.survival import permanently_dead, revival_rate
 from actlab.analysis.verdicts import Orders
-from actlab.config import Config, sweep, user_code
+from actlab.config import user_code
 from actlab.errors import UserError
 from actlab.files import write_atomically
 from actlab.workdir import documents, integrity, records
@@ -28,6 +27,8 @@ from actlab.workdir.traces import read_censuses
 
 FILE = "study.py"
 _DIGITS = 9
+_NAMES = {"CLAIMS": dict, "QUESTIONS": tuple, "ORDERS": dict}
+_ASKED = "write for example ('gelu<relu', 'silu<relu'), or ('gelu<relu',) for one"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,11 +63,17 @@ def load(path: pathlib.Path, folder: pathlib.Path | None = None) -> Study:
         UserError: for a file that cannot be read or fails, or whose CLAIMS are not contrasts.
     """
     module = user_code.run(str(path), f"--study={path}")
-    claims = getattr(module, "CLAIMS", {})
+    claims, questions, orders = (getattr(module, name, kind()) for name, kind in _NAMES.items())
+    for (name, kind), value in zip(_NAMES.items(), (claims, questions, orders), strict=True):
+        if not isinstance(value, (list, tuple) if kind is tuple else kind):
+            raise UserError(f"{path}: {name} is not a {kind.__name__}: {_ASKED if kind is tuple else 'write a dict'}.")
+    for text in questions:
+        if not isinstance(text, str) or text.count("<") != 1:
+            raise UserError(f"{path}: QUESTIONS has {text!r}: {_ASKED}.")
     wrong = [id for id, entry in claims.items() if not all(isinstance(one, Contrast) for one in contrasts_of(entry))]
     if wrong:
         raise UserError(f"{path}: CLAIMS[{wrong[0]!r}] is not a contrast: write it with actlab.analysis.protocol.")
-    return Study(folder or path.parent, claims, tuple(getattr(module, "QUESTIONS", ())), getattr(module, "ORDERS", {}))
+    return Study(folder or path.parent, claims, tuple(questions), orders)
 
 
 def require_named(folder: pathlib.Path) -> None:
@@ -197,10 +204,10 @@ def collect(workdir: pathlib.Path, study: Study) -> list[dict[str, Any]]:
     """
     integrity.require_sound(workdir)
     files = Workdir(workdir, writes=False)
-    rows: list[dict[str, Any]] = [*files.results()]
+    rows: list[dict[str, Any]] = list(map(dict, files.results()))
     if not rows:
         raise UserError(f"{workdir} holds no results.csv: give a workdir whose runs are done.")
-    rows += _waiting(workdir, rows)
+    rows += map(dict, waiting(workdir, rows))
     fingerprint = files.manifest().get("data", {}).get("fingerprint", "")
     metrics, traces = records.by_run(files.metrics()), records.by_run(files.traces())
     wanted = sorted(study.columns - set(rows[0]) - {"permanently_dead_fraction", "revival_rate"})
@@ -212,29 +219,6 @@ def collect(workdir: pathlib.Path, study: Study) -> list[dict[str, Any]]:
         row |= _deaths(row["run"], traced)
         row |= {name: _last_probe(mine, name) for name in wanted}
     return rows
-
-
-def _waiting(workdir: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each run of the sweep that has none yet, so that the table says what is missing."""
-    path, known = workdir / "config.json", {row["run"] for row in rows}
-    config = config_lib.load(path) if path.is_file() else Config()
-    found = []
-    for run in sweep.expand(config) if config.sweep else ():
-        if run.name not in known:
-            own, one = config_lib.flat(run.config), run.config
-            named = {
-                "run": run.name,
-                "activation": one.model.activation,
-                "learning_rate": one.optimizer.learning_rate,
-                "weight_decay": one.optimizer.weight_decay,
-                "seed": one.seed,
-                "data": one.data.name,
-                "tokenizer": one.data.tokenizer,
-                "status": WAITING,
-            }
-            axes = {path: own[path] for path in rows[0] if path in own}
-            found.append({**dict.fromkeys(rows[0], ""), **named, **axes})
-    return found
 
 
 def _curve(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -23,6 +23,7 @@ from actlab.analysis.effects import (
     ALPHA,
     CONFIDENCE,
     DIFFERENT,
+    NEITHER,
     Judgement,
     Trend,
     Verdict,
@@ -248,6 +249,8 @@ def _of_difference(contrast: Contrast, judgement: Judgement, trend: Trend | None
     """Verdict, p and reason of a statement that an arm is below or above."""
     verdict, p, reason = judgement.verdict, judgement.p, judgement.reason
     of_loss = contrast.of in (LOSS, SENSITIVITY)
+    if not of_loss and reason.startswith(NEITHER):
+        reason = "no difference is shown"  # the margin is one of losses
     if verdict == Verdict.EQUIVALENT and not of_loss and p is not None and p <= ALPHA and judgement.effect.mean:
         verdict = Verdict.SUPPORTED if judgement.effect.mean < 0 else Verdict.REFUTED  # the margin is one of losses
     if verdict in DIFFERENT and contrast.trend and not _agrees(trend, contrast, verdict):

@@ -12,7 +12,7 @@ import altair as alt
 from actlab.analysis.comparison import Comparison, qualified
 from actlab.analysis.contrasts import Pair
 from actlab.analysis.effects import Effect, Verdict, from_zero, nats
-from actlab.analysis.ranking import step_seconds
+from actlab.analysis.ranking import View, step_seconds
 from actlab.report import charts
 from actlab.report.page import Block, Cell, Choice, Controls, Details, Figure, Rows, Section, Slider, Table, Value
 from actlab.report.study import Run, Study
@@ -42,14 +42,14 @@ _OF_VERDICT = {
 _TALLEST = 470  # pixels of the ranking, so that it is seen whole when the page opens
 
 
-def states(one: Comparison) -> dict[str, str]:
-    """What is shown of each activation beside the baseline."""
-    known = {}
-    for pair in one.main.pairs:
+def states(one: Comparison, view: View | None = None) -> dict[str, str]:
+    """What is shown of each activation beside the baseline, in a view or in the main one."""
+    view, known = view or one.main, {}
+    for pair in view.pairs:
         first, second = pair.contrast.activations
         if second == one.baseline:
             known[first] = _OF_VERDICT[pair.own_best.verdict]
-    names = [standing.activation for standing in one.main.standings]
+    names = [standing.activation for standing in view.standings]
     return {name: BASELINE if name == one.baseline else known.get(name, UNASKED) for name in names}
 
 
@@ -86,12 +86,11 @@ def ranking(study: Study, compared: Compared, shown: charts.Shown) -> Section:
 def losses(study: Study, compared: Compared) -> list[list[Value]]:
     """Rows of DOTS, of every condition and view."""
     return [
-        [name, one.activation, view.name, one.loss, *(one.interval or (None, None)), state, place]
+        [name, one.activation, view.name, one.loss, *(one.interval or (None, None)), of[one.activation], place]
         for name, each in compared.by_condition(study).items()
-        for of in [states(each)]
         for view in each.views
+        for of in [states(each, view)]
         for place, one in enumerate(view.standings)
-        for state in [of.get(one.activation, UNASKED)]
     ]
 
 
@@ -114,14 +113,11 @@ def dots(
     caption: str,
     files: Mapping[str, Mapping[str, Value]],
     of_states: bool = False,
-    of_conditions: bool = True,
 ) -> Figure:
     """A dot with its interval for each activation, lowest first, from rows of DOTS."""
     order = alt.EncodingSortField("order", op="min", order="ascending")
     tips = ["activation:N", *(["view:N", "state:N"] if of_states else []), "value:Q", "low:Q", "high:Q"]
     drawn = shown.filter("isValid(datum.value)", *(["datum.view === view"] if of_states else []))
-    if not of_conditions:  # costs are of all conditions together
-        drawn = drawn.replace("datum.condition === condition && ", "")
     names = list(dict.fromkeys(str(row[1]) for row in rows))
     step = max(12, min(22, _TALLEST // max(len(names), 1)))
     if of_states:
@@ -265,39 +261,49 @@ def _views(one: Comparison) -> Iterator[list[Cell | str]]:
 
 
 def cost(study: Study, shown: charts.Shown) -> list[Section]:
-    """Parameters, FLOPs and seconds of each activation; nothing before a run has ended."""
-    begun = [run for run in study.runs if run.result and run.result.steps]
-    done = {name: [run for run in begun if run.activation == name] for name in study.activations}
-    timed = {name: times for name, runs in done.items() if (times := list(_milliseconds(runs)))}
+    """Parameters, FLOPs and seconds of each activation under each condition; nothing before a run has ended."""
+    cells: dict[tuple[str, str], list[Run]] = {}
+    for place in itertools.product(study.conditions, study.activations):
+        if runs := [run for run in study.runs if run.result and run.result.steps and _place(run) == place]:
+            cells[place] = runs
+    timed = {place: times for place, runs in cells.items() if (times := list(_milliseconds(runs)))}
+    if not cells:
+        return []
+    middles = {place: statistics.median(times) for place, times in timed.items()}
     blocks: list[Block] = []
     if timed:
-        ordered = sorted(timed, key=lambda name: statistics.median(timed[name]))
-        rows = [
-            ["", name, "time", statistics.median(timed[name]), min(timed[name]), max(timed[name]), "", place]
-            for place, name in enumerate(ordered)
+        rows: list[list[Value]] = [
+            [*place, "time", middles[place], min(timed[place]), max(timed[place]), "", order]
+            for order, place in enumerate(sorted(timed, key=middles.__getitem__))
         ]
-        said = "Dots with ranges: " + ", ".join(f"{row[1]} {row[3]:.3g} ms" for row in rows) + " per step."
+        first = [row for row in rows if row[0] == rows[0][0]]
+        said = "Dots with ranges: " + ", ".join(f"{row[1]} {row[3]:.3g} ms" for row in first) + " per step."
         caption = (
             "Milliseconds per training step of one run: dot and line are median, minimum and maximum over runs. "
             "Other load on the machine is included."
         )
-        title = "milliseconds per step"
-        blocks.append(dots("cost-figure", shown, rows, title, said, caption, {"cost": {}}, of_conditions=False))
-    least = min((statistics.median(values) for values in timed.values()), default=None)
-    known = [(name, runs) for name, runs in done.items() if runs]
-    if not known:
-        return []
+        blocks.append(dots("cost-figure", shown, rows, "milliseconds per step", said, caption, {"cost": {}}))
+    several = len(study.conditions) > 1
     columns = ("activation", "parameters", "MFLOP per token", "ms per step", "relative to the fastest", "tokens/s")
-    table = [_cost_row(name, runs, timed.get(name), least) for name, runs in known]
-    links = [charts.runs_with(name) for name, _ in known]
-    blocks.append(Table("cost-table", columns, table, _COST, links=links))
+    table = []
+    for (condition, name), runs in cells.items():
+        least = min((middle for place, middle in middles.items() if place[0] == condition), default=None)
+        row = _cost_row(name, runs, middles.get((condition, name)), least)
+        table.append([*row, condition] if several else row)
+    links = [charts.runs_with(name, condition) for condition, name in cells]
+    follows = {"condition": len(columns)} if several else {}
+    at = ("at",) if several else ()
+    blocks.append(Table("cost-table", (*columns, *at), table, _COST, links=links, follows=follows))
     return [Section("cost", "Cost", tuple(blocks))]
 
 
-def _cost_row(name: str, runs: Sequence[Run], times: Sequence[float] | None, least: float | None) -> list[Cell | str]:
+def _place(run: Run) -> tuple[str, str]:
+    return run.condition, run.activation
+
+
+def _cost_row(name: str, runs: Sequence[Run], each: float | None, least: float | None) -> list[Cell | str]:
     first = runs[0].result
     assert first
-    each = statistics.median(times) if times else None
     return [
         Cell(name, swatch=charts.style(name)),
         charts.number(first.parameters, ",d"),
@@ -324,7 +330,8 @@ def rates(study: Study, compared: Compared, shown: charts.Shown) -> list[Section
     if len({row[2] for row in rows}) < 2:  # the ranking and the runs say the same
         return []
     losses = [row[3] for row in rows if isinstance(row[3], float)]
-    low, high = math.floor(100 * min(losses)) / 100, math.ceil(100 * max(losses)) / 100
+    ends = [row[5] for row in rows if isinstance(row[5], float)]
+    low, high = math.floor(100 * min(losses)) / 100, math.ceil(100 * max(*losses, *ends)) / 100
     top = Controls((Slider("top", "loss up to", low, high, round((high - low) / 100, 6) or 0.01, high),))
     blocks: list[Block] = [
         _curve(study, shown, rows, high),
@@ -361,8 +368,8 @@ def _curve(study: Study, shown: charts.Shown, rows: Sequence[Sequence[Value]], h
     x = alt.X("rate:Q", scale=scale, title="learning rate (log scale)", axis=ticks)
     # The highest loss of each condition: those of another must not compress its curves.
     highest = dict.fromkeys(study.conditions, 0.0)
-    for condition, _, _, loss, *_ in rows:
-        highest[str(condition)] = max(highest[str(condition)], loss if isinstance(loss, float) else 0.0)
+    for condition, _, _, loss, _, end, *_ in rows:
+        highest[str(condition)] = max(highest[str(condition)], *(one for one in (loss, end) if isinstance(one, float)))
     tops = json.dumps(highest)
     y_scale = alt.Scale(zero=False, nice=False, padding=8, domainMax=alt.ExprRef(f"min(top, ({tops})[condition])"))
     y = alt.Y("loss:Q", scale=y_scale, title=f"validation loss, {study.unit}")

@@ -36,8 +36,9 @@ class Source:
 class Run:
     """A run of a source. Once it has ended it has a `result` and a `row`, its texts in results.csv.
 
-    `status` is finished, diverged or stopped, else "in training" or "not finished". `place` holds its values on the
-    axes other than activation, rate and seed. `key` is its place on the page.
+    `status` is finished, diverged or stopped, else "in training" or "not finished". `listed` is the result, or before
+    it what the table says of a run to come. `place` holds its values on the axes other than activation, rate and seed.
+    `key` is its place on the page.
     """
 
     key: str
@@ -49,6 +50,7 @@ class Run:
     place: Place
     status: str
     result: Result | None
+    listed: Result | None
     row: Mapping[str, str]
     config: Config | None
     metrics: Sequence[Row]
@@ -165,7 +167,8 @@ def _source(path: pathlib.Path, results: Sequence[Result]) -> Source:
     cut = [name for name in (records.METRICS, records.TRACES) if records.is_cut_short(path / name)]
     warnings = [f"{path / name}: the last line is incomplete, as after a kill, and was ignored" for name in cut]
     # The jobs of a launch have manifests of their own until all of them are done.
-    is_launching = (path / "jobs").is_dir() and config is not None and len(results) < len(sweep.expand(config))
+    n_done = sum(result.done for result in results)
+    is_launching = (path / "jobs").is_dir() and config is not None and n_done < len(sweep.expand(config))
     if (path / records.METRICS).is_file() and not about and not is_launching:
         warnings.append(f"{path / records.MANIFEST} is missing, so nothing says whether the tables are as written")
     warnings += manifest.looks(workdir)
@@ -196,14 +199,14 @@ def _runs(source: Source, found: Mapping[str, Result]) -> Iterator[Run]:
     of = {run.name: run for run in sweep.expand(source.config)} if source.config else {}
     waiting = "in training" if source.config and _is_in_use(source.path) else "not finished"
     for name in dict.fromkeys([*of, *found]):
-        result = found.get(name)
-        about, row = _about(result, of.get(name)), result.cells if result else {}
-        result = result if result and result.status != results_lib.WAITING else None
+        listed = found.get(name)
+        about, row = _about(listed, of.get(name)), listed.cells if listed else {}
+        result = listed if listed and listed.status != results_lib.WAITING else None
         status = result.status if result else waiting
         steps = read_steps(traces[name], name) if traces.get(name) else None
         censuses = read_censuses(traces.get(name, ()), name)
         config = of[name].config if name in of else None
-        yield Run("", name, source, *about, status, result, row, config, metrics.get(name, ()), steps, censuses)
+        yield Run("", name, source, *about, status, result, listed, row, config, metrics.get(name, ()), steps, censuses)
 
 
 def _is_in_use(path: pathlib.Path) -> bool:
@@ -229,12 +232,15 @@ def _column(path: str) -> str:
 
 
 def _placed(runs: Sequence[Run]) -> list[Run]:
-    """The runs without the axes that do not vary."""
+    """The runs without the axes that do not vary, the others in one order."""
     values = collections.defaultdict(set)
     for path, value in (pair for run in runs for pair in run.place):
         values[path].add(value)
+    varying = [path for path, found in values.items() if len(found) > 1]
+    places = [dict(run.place) for run in runs]
     return [
-        dataclasses.replace(run, place=tuple(pair for pair in run.place if len(values[pair[0]]) > 1)) for run in runs
+        dataclasses.replace(run, place=tuple((path, place[path]) for path in varying if path in place))
+        for run, place in zip(runs, places, strict=True)
     ]
 
 

@@ -72,10 +72,11 @@ def section(study: Study, shown: charts.Shown) -> list[Section]:
     last = int(max(row[3] for row in rows if isinstance(row[3], int)))
     items.append(Slider("from_step", "from step", 0, last, max(1, last // 100), 0))
     blocks: list[Block] = [_figure(study, shown, params, rows, found, splits), Controls(tuple(items))]
-    diverged = sum(mark.kind == "diverged" for mark in found)
+    n_ends = sum(mark.kind == "diverged" for mark in found)
+    diverged = sum(run.status == "diverged" for run in study.runs)
     spikes = "Spikes are unknown: traces.jsonl, which holds every step, is missing"
     if any(run.steps is not None for run in study.runs):
-        marked = f", {len(found) - diverged:,} of them marked" if n_spikes > len(found) - diverged else ""
+        marked = f", {len(found) - n_ends:,} of them marked" if n_spikes > len(found) - n_ends else ""
         spikes = f"{n_spikes:,} spikes (loss or gradient norm above mean + 6 sd of the 128 steps before){marked}"
     words = f"{diverged} of {len(study.runs)} runs diverged. {spikes}"
     return [Section("training", "Training curves", (*blocks, Text(f"{words}.", "note")))]
@@ -132,14 +133,22 @@ def _means(ends_N: Values, steps_S: Series, loss_S: Series) -> Values:
 
 
 def bands(curves: Iterable[Curve]) -> list[Band]:
-    """Mean, minimum and maximum over the seeds of each cell; where one has ended, over the others."""
-    cells: dict[tuple[str, str, float], list[Values]] = collections.defaultdict(list)
+    """Mean, minimum and maximum over the seeds of each cell.
+
+    Where one has not come as far as the others, over these; from the divergence of one on there is none.
+    """
+    cells: dict[tuple[str, str, float], list[Curve]] = collections.defaultdict(list)
     for curve in curves:
-        cells[curve.run.condition, curve.run.activation, curve.run.learning_rate].append(curve.loss_N)
-    return [Band(cell, *_spread(np.stack(losses))) for cell, losses in cells.items()]
+        cells[curve.run.condition, curve.run.activation, curve.run.learning_rate].append(curve)
+    return [Band(cell, *_spread(of)) for cell, of in cells.items()]
 
 
-def _spread(loss_RN: Float[np.ndarray, "R N"]) -> tuple[Values, Values, Values]:
+def _spread(curves: Sequence[Curve]) -> tuple[Values, Values, Values]:
+    loss_RN = np.stack([curve.loss_N for curve in curves])
+    for curve in curves:
+        if curve.run.status == "diverged":
+            # The mean of the others would fall where the worst of them is gone.
+            loss_RN[:, np.isfinite(curve.loss_N).nonzero()[0].max(initial=-1) + 1 :] = np.nan
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(Mean of empty|All-NaN)", RuntimeWarning)
         return np.nanmean(loss_RN, axis=0), np.nanmin(loss_RN, axis=0), np.nanmax(loss_RN, axis=0)
@@ -254,14 +263,15 @@ def _figure(
     grey = plain.transform_filter(of_lines).encode(y=y)
     layers = alt.layer(*shown.with_grey(grey, band, line, mark, over, detail="id:N")).properties(width=250, height=200)
     chart = charts.by_rate(study, layers).transform_lookup(lookup="id", from_=lookup).transform_filter(chosen)
-    diverged = sum(one.kind == "diverged" for one in found)
+    diverged = sum(run.status == "diverged" for run in study.runs)
     return Figure(
         "training-figure",
         charts.spec(chart, shown.params | params),
         {"points": Rows(COLUMNS, rows), "curves": _curve_rows(study)},
         f"Loss over steps, a panel for each of {len(study.rates)} learning rates, a line for each of "
         f"{', '.join(study.activations)}; {diverged} runs diverged. The tables above list the final losses.",
-        "Line and band: mean, minimum and maximum over seeds, from the first evaluation after step 0 on. Training "
+        "Line and band: mean, minimum and maximum over seeds, from the first evaluation after step 0 to the first "
+        "divergence of a seed. Training "
         "losses are means over the steps since the previous point. Triangles are spikes, crosses the ends of diverged "
         "runs; a click on one leads to its run.",
         {f"{name}_curves": {"split": name} for name in splits},

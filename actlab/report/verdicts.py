@@ -40,7 +40,8 @@ def compare(study: Study, questions: Sequence[str], baseline: str = "") -> Compa
     for run in study.runs:
         if run.result and run.status != "stopped":
             ended[run.condition].add(run.activation)
-    ready = [run.result for run in study.runs if run.result and len(ended[run.condition]) > 1]
+    # With the runs to come, which are part of Holm's family.
+    ready = [run.listed for run in study.runs if run.listed and len(ended[run.condition]) > 1]
     if not ready:
         return Compared((), "a comparison needs two activations trained to the end under the same condition.")
     try:
@@ -104,7 +105,7 @@ def section(study: Study, compared: Compared) -> Section:
             [key, str(entry.get("verdict", "-")), words(entry.get("evidence", "-"))] for key, entry in claims.items()
         ]
         table = Table("claims", ("claim", "verdict", "evidence"), rows)
-        blocks.append(Details("settled", f"Claims settled by this study: {len(claims)}", (table,)))
+        blocks.append(Details("settled", f"Claims that this study decides on: {len(claims)}", (table,)))
     return Section("limits", "Limits", tuple(blocks))
 
 
@@ -125,10 +126,13 @@ def _limits(study: Study, compared: Compared) -> Iterator[str]:
         yield "No run has ended, so nothing is known yet."
         return
     one = max(results, key=lambda result: result.steps)
+    sizes = sorted({result.parameters for result in results})
+    # Activations of one size differ by what a gate's width or a scalar adds.
+    size = f"about {sizes[0]:,}" if sizes[-1] < 1.1 * sizes[0] else f"{sizes[0]:,} to {sizes[-1]:,}"
     rates = ", ".join(f"{rate:g}" for rate in sorted({run.learning_rate for run in study.ended}))
     n_seeds = len({run.seed for run in study.ended})
     yield (
-        f"Scale: the runs have about {one.parameters:,} parameters and at most {one.steps:,} steps on {one.data} "
+        f"Scale: the runs have {size} parameters and at most {one.steps:,} steps on {one.data} "
         f"({one.tokenizer}), at learning rates {rates}. Results may differ elsewhere."
     )
     yield (

@@ -252,3 +252,11 @@ def test_whatever_the_table_no_verdict_holds_nan(tables):
                 for judgement in (pair.own_best, pair.sensitivity, *pair.at_rates.values()):
                     assert judgement.verdict in list(Verdict)
                     assert judgement.verdict != Verdict.UNDECIDED or judgement.reason
+
+
+def test_the_answer_says_where_a_rate_is_not_resolved(tables, monkeypatch):
+    for rates, told in ((RATES, "seeds, rate not resolved)"), ((1.8e-3, 3e-3, 5e-3), "")):
+        monkeypatch.setattr(f"{__name__}.RATES", rates)
+        (one,) = compare(tables.read(rows(tables, {"gelu": 0.0, "relu": 0.05})), [lower("gelu", "relu")])
+        assert one.main.pairs[0].own_best.verdict == Verdict.SUPPORTED
+        assert told in one.answer and ("rate not resolved" in one.answer) == bool(told)

@@ -294,12 +294,18 @@ def test_of_a_study_that_is_being_trained_what_can_be_asked_is_asked(folders):
     workdir, study = folders
     (study / "study.py").write_text(STUDY.replace('"gelu<relu",', '"gelu<relu", "silu<gelu"'))
     out = run(workdir, study=study / "study.py", verdicts=study / "verdicts.json")
-    assert "gelu < relu" in out and "silu" not in out.replace("silu_", "")
+    assert "gelu < relu" in out and "silu <" not in out and "'silu<gelu': the table has no run of silu" in out
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [("1 / 0", "fails with ZeroDivisionError"), ("CLAIMS = {'B07': 'gelu<relu'}", "CLAIMS.'B07'")],
+    [
+        ("1 / 0", "fails with ZeroDivisionError"),
+        ("CLAIMS = {'B07': 'gelu<relu'}", "CLAIMS.'B07'"),
+        ("CLAIMS = ['B07']", "CLAIMS is not a dict"),
+        ("QUESTIONS = ('gelu<relu')", "QUESTIONS is not a tuple"),
+        ("QUESTIONS = ('gelu',)", "QUESTIONS has 'gelu'"),
+    ],
 )
 def test_a_study_that_says_nonsense_is_refused(folders, content, words):
     _, study = folders

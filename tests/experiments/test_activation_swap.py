@@ -126,7 +126,7 @@ def test_verdicts_tell_a_jump_from_none_and_no_difference_from_an_equal_loss(sta
     noisy = found["finetune", 300, "gelu", "relu"]
     assert noisy["verdict"] == "undecided"
     said = SUMMARY.words(noisy)
-    assert "loss of (gelu) < (relu) undecided at this scale" in said and "neither a difference is shown" in said
+    assert "loss of (gelu) < (relu) undecided at this scale" in said and "neither a difference nor equivalence" in said
     assert {row[:2] for row in found} == {
         ("pretrain", 300),
         ("swap", 0),

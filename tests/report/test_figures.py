@@ -59,10 +59,10 @@ def test_a_condition_has_files_of_its_own_and_the_same_bytes_twice(workdirs, tmp
         (tmp_path / name).mkdir()
         report.draw(shown, tmp_path / name)
     names = sorted(path.name for path in (tmp_path / "a").glob("*.svg"))
-    kinds = ("loss_by_learning_rate", "sensitivity")
-    assert names == ["cost.svg", *(f"{kind}-{number}.svg" for kind in kinds for number in (1, 2))]
+    kinds = ("cost", "loss_by_learning_rate", "sensitivity")
+    assert names == [f"{kind}-{number}.svg" for kind in kinds for number in (1, 2)]
     first, second = ([(tmp_path / place / name).read_bytes() for name in names] for place in "ab")
-    assert first == second and first[1] != first[2]
+    assert first == second and first[2] != first[3]
     assert "warmup_steps=20" in texts(tmp_path / "a/loss_by_learning_rate-2.svg")
 
 

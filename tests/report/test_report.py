@@ -10,6 +10,7 @@ import shlex
 import shutil
 
 import commands
+import pages
 import pytest
 
 from actlab import activations
@@ -237,3 +238,29 @@ def test_an_activation_of_one_s_own_is_drawn(workdirs, six, tmp_path):
     folder = workdirs.copied(six, tmp_path / "s", "results.csv")
     (folder / "results.csv").write_text((folder / "results.csv").read_text().replace("gelu", "bent"))
     assert "bent" in workdirs.text(folder)
+
+
+def test_runs_to_come_are_part_of_the_family_of_the_page_and_of_the_command(workdirs, tmp_path):
+    axes = {"model.activation": ("relu", "gelu", "tanh", "swiglu"), "seed": tuple(range(1, 9))}
+    late = ("tanh", "swiglu")
+    path = workdirs.write(
+        tmp_path / "w",
+        workdirs.config_of(axes),
+        lambda run: "waiting" if run.config.model.activation in late else "finished",
+    )
+    study = read([path])
+    (on_page,) = verdicts.compare(study, ()).comparisons
+    (by_command,) = comparison.compare(results_lib.read([path]))
+    families = [[pair.own_best.family for pair in one.main.pairs] for one in (on_page, by_command)]
+    assert families == [[3], [3]]
+    asked = verdicts.compare(study, ("gelu<relu", "tanh<relu"))
+    assert [pair.own_best.family for pair in asked.comparisons[0].main.pairs] == [2]
+
+
+def test_the_cost_is_that_of_each_condition(workdirs, tmp_path):
+    axes = {"data.batch_size": (4, 8), "model.activation": ("relu", "gelu"), "seed": (1,)}
+    text = workdirs.text(workdirs.write(tmp_path / "w", workdirs.config_of(axes, 40)))
+    table = pages.cells(text, "cost-table")
+    assert len(table) == 4 and [texts[-1] for texts, _ in table] == ["batch_size=4"] * 2 + ["batch_size=8"] * 2
+    speeds = [float(texts[-2].replace(",", "")) for texts, _ in table]
+    assert speeds[2] == pytest.approx(2 * speeds[0], rel=0.01)

@@ -138,3 +138,13 @@ def test_two_workdirs_stand_on_one_page(workdirs, six, tmp_path):
     more = workdirs.write(tmp_path / "more", workdirs.config_of(axes))
     found = read([six, more])
     assert found.activations == ("relu", "gelu", "tanh") and len({run.key for run in found.runs}) == 9
+
+
+def test_a_place_is_one_condition_whether_its_runs_have_ended_or_not(workdirs, tmp_path):
+    axes = {"model.init": ("gpt2", "fan_in"), "optimizer.weight_decay": (0.0, 0.1), **AXES}
+    path = workdirs.write(
+        tmp_path / "w",
+        workdirs.config_of(axes),
+        lambda run: "finished" if run.config.seed == 1 and run.config.model.init == "gpt2" else "waiting",
+    )
+    assert len(read([path]).conditions) == 4

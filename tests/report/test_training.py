@@ -69,3 +69,10 @@ def test_a_cell_with_one_evaluation_has_no_line(found):
     begun = [first(curve) if curve.run.learning_rate == 3e-3 else curve for curve in curves]
     drawn = {row[0] for row in training._rows(found, steps_N, begun, "v") if row[1] == "band"}
     assert len(drawn) == 16  # of 20 cells, four at that rate
+
+
+def test_a_band_ends_where_a_seed_diverges(found):
+    steps_N, curves = training.validation(found)
+    (band,) = [one for one in training.bands(curves) if one.cell == ("warmup_steps=0", "relu", 1e-2)]
+    assert sum(one.run.status == "diverged" for one in curves if one.run.learning_rate == 1e-2) == 6
+    assert np.isfinite(band.mean_N[steps_N <= 400]).all() and np.isnan(band.mean_N[steps_N > 500]).all()
