@@ -242,7 +242,7 @@ class Answer:
         return f"With the width {name}'s lead over {other} {course}: {seen} (change {change})."
 
     def _needed(self, state: PairState) -> str:
-        """How many more seeds, and how long, would settle a difference as large as this one seems, or as the margin."""
+        """How many more seeds, and how long, would settle a difference as large as this one seems."""
         sd = self.sds.get((state.first, state.second), self.sds.get((state.second, state.first)))
         if sd is None or state.seeds < 2:
             return ""
@@ -250,14 +250,17 @@ class Answer:
             return "; it cannot be called higher, since a run of it failed"
         if state.seeds >= self.first_look and math.isinf(state.high):
             return "; it cannot be called higher, since its learning rate is not resolved"
-        difference = max(abs(state.mean), self.margin)
-        needed = judgement.seeds_needed(difference, sd, len(self.pairs))
+        if (half_width := state.needed(self.margin)) <= 0:
+            return (
+                "; no number of seeds settles a difference of this size, since the best learning rates are not known"
+                " closely enough"
+            )
+        needed = judgement.seeds_needed(half_width, sd, len(self.pairs))
         if needed is None or needed - state.seeds > 1000:
-            return f"; more than 1,000 seeds would be needed to settle a difference of {_number(difference)}"
+            return "; a difference of this size takes more than 1,000 seeds to settle"
         more = max(needed - state.seeds, 1)
         return (
-            f"; about {more} more seeds, {duration(more * self.block_seconds)}, would settle a difference of "
-            f"{_number(difference)}"
+            f"; about {more} more seeds, {duration(more * self.block_seconds)}, would settle a difference of this size"
         )
 
     def _why_nothing(self) -> str:
@@ -281,6 +284,8 @@ def _oriented(states: Sequence[PairState], one: str, other: str) -> PairState:
                 mean=-pair.mean,
                 low=-pair.high,
                 high=-pair.low,
+                allowance_low=pair.allowance_high,
+                allowance_high=pair.allowance_low,
             )
     raise KeyError((one, other))
 
@@ -403,12 +408,15 @@ def _e(text: object) -> str:
 
 
 def _figure(pairs: Sequence[tuple[str, PairState]], margin: float) -> str:
-    """The labelled pairs' intervals as SVG: a line for each, the margin as a band around 0."""
-    known = [(label, pair) for label, pair in pairs if math.isfinite(pair.low) and math.isfinite(pair.high)]
+    """The labelled pairs' intervals as SVG: a line for each, the margin as a band around 0.
+
+    A line whose end is not known goes on to the frame.
+    """
+    known = [(label, pair) for label, pair in pairs if math.isfinite(pair.low) or math.isfinite(pair.high)]
     if not known:
         return ""
-    low = min(-margin, *(pair.low for _, pair in known)) * 1.08
-    high = max(margin, *(pair.high for _, pair in known)) * 1.08
+    ends = [end for _, pair in known for end in (pair.low, pair.mean, pair.high) if math.isfinite(end)]
+    low, high = min(-margin, *ends) * 1.08, max(margin, *ends) * 1.08
     left, width, step = max(190, 7 * max(len(label) for label, _ in known) + 24), 520, 30
     x = lambda value: left + (value - low) / (high - low) * width  # noqa: E731
     bottom = step * len(known) + 12
@@ -422,8 +430,9 @@ def _figure(pairs: Sequence[tuple[str, PairState]], margin: float) -> str:
         kind = _WORDS[pair.verdict]
         parts.append(
             f'<text x="{left - 12}" y="{y + 4:.1f}" text-anchor="end">{_e(label)}</text>'
-            f'<line class="bar {kind}" x1="{x(pair.low):.1f}" x2="{x(pair.high):.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
-            f'<circle class="{kind}" cx="{x(min(max(pair.mean, low), high)):.1f}" cy="{y:.1f}" r="4"/>'
+            f'<line class="bar {kind}" x1="{x(max(pair.low, low)):.1f}" x2="{x(min(pair.high, high)):.1f}" '
+            f'y1="{y:.1f}" y2="{y:.1f}"/>'
+            f'<circle class="{kind}" cx="{x(pair.mean):.1f}" cy="{y:.1f}" r="4"/>'
         )
     for value in itertools.chain([0.0], (one for one in (low / 1.08, high / 1.08))):
         parts.append(f'<text x="{x(value):.1f}" y="{bottom + 18}" text-anchor="middle">{_number(value)}</text>')

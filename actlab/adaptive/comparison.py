@@ -31,13 +31,13 @@ from actlab.adaptive.search import Found
 from actlab.analysis.effects import Verdict
 from actlab.callbacks import Callback
 from actlab.callbacks.terminal import Shown
-from actlab.config import Config
+from actlab.config import Config, sweep
 from actlab.data import TokenCache
 from actlab.errors import UserError
 from actlab.files import read_json, write_atomically
 from actlab.sweeps import plan, session, trained
 from actlab.training.loop import StopSignal
-from actlab.workdir import manifest
+from actlab.workdir import integrity, manifest
 from actlab.workdir.records import Workdir
 
 FILE = "comparison.json"
@@ -98,7 +98,7 @@ class Comparison:
         self._n_pairs = math.comb(len(activations), 2)
         self._path, self._budget, self._command = workdir, budget, [*command]
         self._console, self._show = console, show
-        self._quiet = Console(quiet=True)
+        self._quiet = _Warnings(console)
         self._compiled: dict[Any, Any] = {}
         self._tokens: TokenCache | None = None
         self._known = self._begin(scales)
@@ -109,6 +109,7 @@ class Comparison:
 
     def run(self, stop: StopSignal) -> Answer:
         """Searches, judges, and returns the answer as far as it came; it is also written into the workdir."""
+        self._mend(stop)
         for width in self._configs:
             if str(width) not in self._known["run_seconds"]:
                 self._known["run_seconds"][str(width)] = self._calibrated(width)
@@ -191,6 +192,24 @@ class Comparison:
             )
         return known
 
+    def _mend(self, stop: StopSignal) -> None:
+        """Makes anew what a kill or a damaged disk took of the stages' tables, before they are read.
+
+        Raises:
+            UserError: for a stage without its config.json.
+        """
+        for width, stage in [(self._width, "search"), *((width, self._stage(width)) for width in self._configs)]:
+            records = Workdir(self._path / stage, writes=False)
+            if not integrity.check(records).problems:
+                continue
+            if not (records.path / "config.json").is_file():
+                raise UserError(f"{records.path}/config.json is lost: restore it, or choose another workdir.")
+            config = config_lib.load(records.path / "config.json")
+            places = {run.name: _place(run.config) for run in sweep.expand(config)}
+            parts, ended = manifest.parts(records), records.manifest().get("ended", {})
+            goals = {places[parts[part][0]]: one["step"] for part, one in ended.items()}
+            self._train(stage, width, goals, dict(config.sweep)["seed"], 0.0, stop)
+
     def _save(self) -> None:
         self._path.mkdir(parents=True, exist_ok=True)
         known = {**self._known, "spent": self._spent(), "budget": self._budget}
@@ -257,6 +276,7 @@ class Comparison:
                 f"rates, and fewer than {first} decide nothing, whatever the difference; give "
                 f"--budget={duration(forecast.least)} or more, or a smaller model."
             )
+        self._console.print(f"data        {self._config.data.name}")
         if self._known["rates"] is None:
             runs = search.expected_runs() * n
             self._console.print(
@@ -293,6 +313,12 @@ class Comparison:
                 wanted[name] = {task.rate: task.rung for task in following}
         if not wanted:
             if all(math.isinf(one.allowance) for one in found.values()):
+                if at_edge := [name for name, one in found.items() if one.unresolved.endswith(search.AT_EDGE)]:
+                    raise UserError(
+                        f"the best learning rates of {', '.join(at_edge)} lie beyond those that were tried around "
+                        f"config.optimizer.learning_rate={start:g} ({self._path}/search/results.csv): choose another "
+                        "workdir and begin at a better rate, --config.optimizer.learning_rate=NUMBER."
+                    )
                 raise UserError(
                     f"at the learning rates that were tried ({self._path}/search/results.csv), runs of "
                     f"{', '.join(found)} diverge or end no better than predicting each token from the one before: "
@@ -346,18 +372,9 @@ class Comparison:
     def _wanting(self, seeds: Mapping[int, int]) -> set[int]:
         """Widths at which more seeds may decide something; for a trend, those that have the fewest."""
         answer = self.answer()
-        unresolved = {name for name, allowed in self._allowances().items() if math.isinf(allowed)}
-        unbounded = {one.width: unresolved.union(one.failed) for one in answer.widths}
-        is_open = lambda pair: pair.verdict == Verdict.UNDECIDED  # noqa: E731
-        # Nothing can be known of two activations that are both unbounded, nor of a trend of one that is at any width.
-        wanting = {
-            one.width
-            for one in answer.widths
-            if not seeds[one.width]
-            or any(is_open(pair) and not {pair.first, pair.second} <= unbounded[one.width] for pair in one.pairs)
-        }
-        anywhere = set().union(*unbounded.values())
-        if any(is_open(trend) and not {trend.first, trend.second} & anywhere for trend in answer.trends):
+        is_open = lambda pair: pair.verdict == Verdict.UNDECIDED and pair.settles(answer.margin)  # noqa: E731
+        wanting = {one.width for one in answer.widths if not seeds[one.width] or any(map(is_open, one.pairs))}
+        if any(map(is_open, answer.trends)):
             wanting |= {width for width, n in seeds.items() if n == min(seeds.values())}
         return wanting
 
@@ -389,7 +406,7 @@ class Comparison:
             groups: dict[Place, list[str]] = {}
             steps: dict[str, int] = {}
             for run in prepared.runs:
-                place = (run.config.model.activation, run.config.optimizer.learning_rate)
+                place = _place(run.config)
                 if run.name not in begun:
                     groups.setdefault(place, []).append(run.name)
                 if place in goals:
@@ -462,6 +479,23 @@ def _widened(config: Config, scales: int) -> dict[int, Config]:
         changes = {f"model.{name}": factor * size for name, size in sizes.items() if size is not None}
         found[factor * config.model.d_model] = config_lib.replace(config, **changes)
     return found
+
+
+def _place(config: Config) -> Place:
+    return config.model.activation, config.optimizer.learning_rate
+
+
+class _Warnings(Console):
+    """Of what a session prints, only its warnings."""
+
+    def __init__(self, console: Console):
+        super().__init__(quiet=True)
+        self._console = console
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As rich's."""
+        if objects and str(objects[0]).startswith("warning"):
+            self._console.print(*objects, **options)
 
 
 class _Status:

@@ -55,6 +55,20 @@ class PairState:
     high: float
     seeds: int
     decided_at: int | None  # the number of seeds at which it was
+    allowance_low: float = 0.0  # by which the interval is wider at either end, however many seeds there are
+    allowance_high: float = 0.0
+
+    def settles(self, margin: float) -> bool:
+        """Whether enough seeds would decide the pair, for some mean that its interval leaves possible."""
+        least = -math.inf if math.isinf(self.allowance_low) else self.low + self.allowance_low
+        most = math.inf if math.isinf(self.allowance_high) else self.high - self.allowance_high
+        is_equivalent = max(least, self.allowance_low - margin) < min(most, margin - self.allowance_high)
+        return -least > self.allowance_high or most > self.allowance_low or is_equivalent
+
+    def needed(self, margin: float) -> float:
+        """The half width at which the interval decides, if the mean is as it seems; not positive if none does."""
+        differs = abs(self.mean) - (self.allowance_high if self.mean < 0 else self.allowance_low)
+        return max(differs, margin - max(self.allowance_high + self.mean, self.allowance_low - self.mean))
 
 
 def judge(
@@ -184,7 +198,8 @@ def _state(
             if verdict == Verdict.UNDECIDED:
                 verdict = _verdict(low, high, margin)
                 decided_at = None if verdict == Verdict.UNDECIDED else n
-    return PairState(*pair, verdict, mean, low, high, n_seeds, decided_at)
+    last = [float(one[-1]) if n_seeds else 0.0 for one in allowed]
+    return PairState(*pair, verdict, mean, low, high, n_seeds, decided_at, *last)
 
 
 def _verdict(low: float, high: float, margin: float) -> Verdict:

@@ -60,6 +60,9 @@ class Task(NamedTuple):
     rung: int
 
 
+AT_EDGE = "is at the edge of the search"
+
+
 @dataclasses.dataclass(frozen=True)
 class Found:
     """The rate to judge at; why it is not resolved, or ""; by how much its loss may lie above that at the true best."""
@@ -194,7 +197,7 @@ class _Search:
         rate = f"{self._rate(best):g}"
         for beside in (best - 1, best + 1):
             if beside not in self.at:
-                return f"{rate} is at the edge of the search"
+                return f"{rate} {AT_EDGE}"
             if beside not in self._usable:
                 count, runs = sum(self.at[beside].failed), len(self.at[beside].failed)
                 return f"of {rate}, {count} of {runs} runs failed at {self._rate(beside):g} beside it"

@@ -175,3 +175,17 @@ def test_wrong_arguments_are_refused():
     ):
         with pytest.raises(UserError):
             judge(losses, margin)
+
+
+def test_a_pair_is_given_up_where_no_number_of_seeds_settles_it():
+    rng = np.random.default_rng(0)
+    near = {"a": rng.normal(0.001, 0.002, 400), "b": np.zeros(400)}
+    for allowance, settled in ((0.0, True), (0.002, False), (math.inf, False)):
+        (state,) = judge(near, 0.0025, {"a": allowance, "b": allowance})
+        assert state.verdict == Verdict.UNDECIDED or settled
+        assert (state.settles(0.0025), state.needed(0.0025) > 0) == (settled, settled)
+    (far,) = judge({"a": near["a"] + 1, "b": near["b"]}, 0.0025, {"a": 0.002, "b": 0.002})
+    assert far.verdict == Verdict.REFUTED and far.settles(0.0025)
+    assert far.needed(0.0025) == pytest.approx(1.001 - 0.002, abs=1e-3)
+    (early,) = judge({"a": near["a"][:2], "b": near["b"][:2]}, 0.0025, {"a": 0.002, "b": 0.0})
+    assert early.settles(0.0025)
