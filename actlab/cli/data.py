@@ -11,10 +11,10 @@
   python -m actlab data prepare sst2 --from=DIR                    the same from train.tsv and dev.tsv
   python -m actlab data list
 
-Read are .txt and .md (a document each, or several with a line <|endoftext|> after each), .jsonl, .jsonl.gz, .jsonl.zst,
-.parquet, and folders saved by Hugging Face datasets. Files or folders named train and valid (validation, dev, test) are
-those splits, and the second is halved into validation and test; of others about 5% of the documents are held out, half
-for each. Names: tiny_stories, story_grammar, or your own.
+Supported: .txt and .md (a document each, or several with a line <|endoftext|> after each), .jsonl, .jsonl.gz,
+.jsonl.zst, .parquet, and folders saved by Hugging Face datasets. Files or folders named train and valid (validation,
+dev, test) are those splits, and the second is halved into validation and test; of others about 5% of the documents are
+held out, half for each. Names: tiny_stories, story_grammar, or your own.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from absl import flags
 
 from actlab import data
 from actlab.cli import command
-from actlab.data import cache, datasets, gpt2
+from actlab.data import cache, datasets, gpt2, sets
 from actlab.data.datasets import STORY_GRAMMAR
 from actlab.errors import UserError, printable, suggestion
 
@@ -59,6 +59,8 @@ def main(argv: Sequence[str]) -> None:
 def _prepare(name: str, given: flags.FlagValues) -> None:
     if name == gpt2.NAME:
         command.refuse(given, ["tokenizer"], f"has no effect on prepare {name}")
+    if name == gpt2.NAME or name in {known.name for known in sets.known()}:
+        command.refuse(given, ["field"], f"has no effect on prepare {name}")
     if name != STORY_GRAMMAR:
         command.refuse(given, ["stories"], f"has no effect on prepare {name}")
     source = given["from"].value

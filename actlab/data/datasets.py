@@ -107,6 +107,9 @@ def check_name(name: str) -> None:
         raise UserError(f"data.name={name!r} cannot be used: take lower-case letters, digits and _, a letter first.")
     if name in RESERVED or (name.startswith(STORY_GRAMMAR) and name != STORY_GRAMMAR):
         raise UserError(f"data.name={name!r} is reserved: take another name.")
+    for known in sets.known():
+        if name != known.name and name.replace("_", "") == known.name.replace("_", ""):
+            raise UserError(f"unknown data.name={name!r}: did you mean {known.name!r}?")
 
 
 def _same(existing: Dataset, definition: Definition, source: Path | None) -> Dataset:

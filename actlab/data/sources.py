@@ -141,9 +141,10 @@ class TextFiles:
     def splits(self) -> Mapping[str, Documents]:
         """Readers of the three splits. The documents to be divided are read once, to know their hashes.
 
-        valid.txt is halved into validation and test. Of other files the 5% of lowest hashes are held out and halved:
-        at least two texts, so that each split has one, and never all. A text that stands alone is cut instead: the only
-        one into its last tenth and what is before it, the only one that is held out into halves.
+        valid.txt is halved into validation and test, and its texts are left out of train.txt. Of other files the 5% of
+        lowest hashes are held out and halved: at least two texts, so that each split has one, and never all. A text
+        that stands alone is cut instead: the only one into its last tenth and what is before it, the only one that is
+        held out into halves.
 
         Raises:
           UserError: a file is not UTF-8.
@@ -160,11 +161,10 @@ class TextFiles:
             first, last = _cut(next(self.documents(divided), ""), 1 - LAST_FRACTION)
             return {"train": _reader(first), **_halved(last)}
         highest = int(held_out[-1]) if len(held_out) else -1
+        never_trained = frozenset(held_out.tolist())
 
         def training() -> Iterator[str]:
-            yield from self.documents(train)
-            if not self.paired:
-                yield from (text for text in self.documents(divided) if text_hash(text) > highest)
+            return (text for text in self.documents(train or divided) if text_hash(text) not in never_trained)
 
         split_of = halves(held_out.tolist())
         if split_of is None:
@@ -257,7 +257,9 @@ def text_source(texts: TextFiles, *, licence: str, description: str) -> Source:
     shards = {split: _shards(splits[split]()) for split in SPLITS}
     for split in SPLITS:
         if not shards[split]:
-            raise UserError(f"{str(texts.given)!r} holds no text for the {split} split: add documents there.")
+            raise UserError(
+                f"{str(texts.given)!r} holds no text of its own for the {split} split: add documents there."
+            )
 
     def examples(split: str) -> Iterator[Example]:
         return ({"text": text} for text in splits[split]())

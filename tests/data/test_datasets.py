@@ -147,8 +147,8 @@ def test_what_an_older_version_prepared_is_refused_with_the_command(tmp_path, wr
         ({"a.pdf": "x", "b.pdf": "x"}, "it has 2 .pdf files.: give files that end in .txt, .md"),
         ({"train.txt": "x"}, "lacks valid.txt"),
         ({"valid.txt": "x"}, "lacks train.txt"),
-        ({"train.txt": "x", "valid.txt": " \n<|endoftext|>\n"}, "no text for the validation split"),
-        ({"a.txt": ""}, "no text for the train split"),
+        ({"train.txt": "x", "valid.txt": " \n<|endoftext|>\n"}, "no text of its own for the validation split"),
+        ({"a.txt": ""}, "no text of its own for the train split"),
     ],
 )
 def test_unusable_folders_are_refused_and_nothing_is_written(tmp_path, files, message):
@@ -326,3 +326,11 @@ def test_without_a_network_tiny_stories_fails_soon(tmp_path, monkeypatch, hang):
         datasets.prepare("tiny_stories", tmp_path / "data", show=False)
     assert time.monotonic() - start < 5
     assert not (tmp_path / "data").exists()
+
+
+def test_a_text_that_is_held_out_is_not_trained_on_wherever_it_stands(tmp_path, write_texts):
+    folder = write_texts(["one", "two", "three", "two"], ["two", "four", "five"])
+    actlab.data.prepare("mine", tmp_path / "data", source=folder, progress=False)
+    dataset = datasets.find("mine", tmp_path / "data")
+    assert all_texts(dataset, "train") == ["one", "three"]
+    assert sorted(all_texts(dataset, "validation") + all_texts(dataset, "test")) == ["five", "four", "two"]

@@ -85,6 +85,8 @@ def test_prepare_list_and_prepare_again(tmp_path, write_texts):
         (["prepare", "story_grammar", "--tokenizer=gpt2"], "prepare gpt2"),
         (["prepare", "gpt2", "--tokenizer=bytes"], "--tokenizer=bytes"),
         (["prepare", "tiny_stories", "--stories=9"], "--stories=9"),
+        (["prepare", "sst2", "--field=story"], "--field=story"),
+        (["prepare", "tinystories", "--from=x"], "did you mean 'tiny_stories'"),
         (["list", "--from=x"], "--from=x"),
     ],
 )
