@@ -1,5 +1,6 @@
 """Reading JSON of any origin, and writing files so that no reader sees a part of them."""
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -118,11 +119,16 @@ def write_atomically(path: pathlib.Path, content: str | bytes) -> None:
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "there is something that is not a regular file", str(path))
     temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with temporary.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:  # of a full disk it names no file
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def flush(*paths: pathlib.Path) -> None:

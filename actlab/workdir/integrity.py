@@ -7,7 +7,7 @@ the fingerprint of config.json.
 """
 
 import pathlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from actlab import config as config_lib
@@ -92,9 +92,18 @@ def require_sound(folder: pathlib.Path) -> None:
     Raises:
         UserError: if a file differs, or the manifest itself.
     """
-    if (folder / MANIFEST).is_file() and (problems := check(Workdir(folder, writes=False)).problems):
+    workdir = Workdir(folder, writes=False)
+    if problems := _lasting(workdir, lambda: check(workdir).problems):
         mend = "restore it, or remove what is there and " if problems[0].startswith("config.json") else ""
         raise UserError(f"{folder}: {problems[0]}: {mend}{_MEND}")
+
+
+def _lasting(workdir: Workdir, find: Callable[[], list[str]]) -> list[str]:
+    """The problems that `find` finds while no session writes: one may end a part between two of its reads."""
+    while (before := sha256(workdir.path / MANIFEST)) and (problems := find()):
+        if sha256(workdir.path / MANIFEST) == before:
+            return problems
+    return []
 
 
 def statuses(workdir: Workdir) -> dict[str, str]:
@@ -103,7 +112,7 @@ def statuses(workdir: Workdir) -> dict[str, str]:
     Raises:
         UserError: if the table, or the manifest, is not as it was written.
     """
-    if changed := _changed(workdir, workdir.manifest()):
+    if changed := _lasting(workdir, lambda: _changed(workdir, workdir.manifest())):
         raise UserError(f"{workdir.path}: {changed[0]} is not as it was written: {_MEND}")
     return {row["run"]: row["status"] for row in workdir.results()}
 

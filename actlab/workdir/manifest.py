@@ -40,8 +40,8 @@ def require_same_data(workdir: Workdir, name: str, fingerprint: str) -> None:
     known = workdir.manifest()
     if known and known["data"]["fingerprint"] != fingerprint:
         raise UserError(
-            f"--workdir={workdir.path} was begun on data {name!r} with fingerprint "
-            f"{known['data']['fingerprint'][:12]}, but config.data.dir holds {fingerprint[:12]}: "
+            f"--workdir={workdir.path} was begun on data {known['data']['name']!r} with fingerprint "
+            f"{known['data']['fingerprint'][:12]}, but config.data.dir holds {name!r} with {fingerprint[:12]}: "
             "restore that data, or choose another workdir."
         )
 

@@ -10,6 +10,7 @@ import csv
 import errno
 import hashlib
 import io
+import itertools
 import json
 import math
 import os
@@ -150,7 +151,10 @@ class Workdir:
         path = self.path / MANIFEST
         if not path.exists():
             return {}
-        fix = "restore the file, or remove it: the next session makes it anew and keeps what is trained"
+        fix = (
+            "restore the file; if that is not possible remove it, and the next session makes it anew and keeps what is "
+            "trained, unless --extend added runs"
+        )
         manifest = read_json(path, fix)
         # An earlier version's is not signed.
         if not (is_signed(manifest) if is_verifiable(manifest) else _is_manifest(manifest)):
@@ -199,12 +203,16 @@ class Workdir:
             file.keep_only(names)
 
     def set_aside(self, *names: str) -> None:
-        """Copies files that are about to be mended into set_aside/."""
+        """Copies files that are about to be mended into set_aside/, beside what an earlier session put there."""
         folder = self.path / SET_ASIDE
         for name in names if self._writes else ():
             if (self.path / name).is_file():
                 folder.mkdir(exist_ok=True)
-                shutil.copyfile(self.path / name, folder / name)
+                number = itertools.count(2)
+                copy = folder / name
+                while copy.exists():
+                    copy = folder / f"{next(number)}-{name}"
+                shutil.copyfile(self.path / name, copy)
 
     def append_metrics(self, rows: Iterable[Row]) -> None:
         """Appends rows to metrics.jsonl."""

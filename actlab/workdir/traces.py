@@ -44,9 +44,9 @@ class StepBuffer:
         self._parts: dict[int, list[Float32[np.ndarray, "2 K"]]] = {}
         self._ends: dict[int, int] = {}
 
-    def add(self, lane: int, end: int, loss_K: Float32[np.ndarray, "K"], grad_norm_K: Float32[np.ndarray, "K"]) -> None:
+    def add(self, lane: int, end: int, loss_S: Float32[np.ndarray, "S"], grad_norm_S: Float32[np.ndarray, "S"]) -> None:
         """Steps of a lane up to `end`."""
-        self._parts.setdefault(lane, []).append(np.stack([loss_K, grad_norm_K]))
+        self._parts.setdefault(lane, []).append(np.stack([loss_S, grad_norm_S]))
         self._ends[lane] = end
 
     def take(self) -> list[Row]:
@@ -134,9 +134,9 @@ class SpikeCount:
         self.n = 0
         self._recent_2S = np.zeros((2, 0))
 
-    def add(self, loss_K: Float[np.ndarray, "K"], grad_norm_K: Float[np.ndarray, "K"]) -> None:
+    def add(self, loss_S: Float[np.ndarray, "S"], grad_norm_S: Float[np.ndarray, "S"]) -> None:
         """Adds the next steps."""
-        series_2S = np.concatenate([self._recent_2S, [loss_K, grad_norm_K]], axis=1)
+        series_2S = np.concatenate([self._recent_2S, [loss_S, grad_norm_S]], axis=1)
         found = spikes(series_2S[0]) | spikes(series_2S[1])
         self.n += int(found[self._recent_2S.shape[1] :].sum())
         self._recent_2S = series_2S[:, -SPIKE_WINDOW:]

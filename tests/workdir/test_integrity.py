@@ -161,7 +161,7 @@ def test_a_manifest_that_is_not_as_it_was_written_is_refused(copied, content, wo
     if content == "edited":
         content = path.read_bytes().replace(b'"step": 9', b'"step": 8', 1)
     path.write_bytes(content)
-    with pytest.raises(UserError, match=f"{words}.*restore the file, or remove it"):
+    with pytest.raises(UserError, match=f"{words}.*restore the file"):
         check(copied)
 
 
@@ -220,3 +220,28 @@ def test_an_extension_that_was_killed_before_its_config_was_written_is_begun_aga
     with contextlib.closing(Workdir(copied)) as workdir:
         workdir.open(larger, extend=True)
     integrity.require_sound(copied)
+
+
+def test_what_is_set_aside_twice_is_kept_twice(copied):
+    workdir, before = Workdir(copied), (copied / METRICS).read_bytes()
+    workdir.set_aside(METRICS)
+    (copied / METRICS).write_bytes(b"")
+    workdir.set_aside(METRICS)
+    kept = sorted((copied / "set_aside").iterdir())
+    assert [path.name for path in kept] == [f"2-{METRICS}", METRICS]
+    assert [path.read_bytes() for path in kept] == [b"", before]
+
+
+def test_a_reader_between_two_writes_of_a_session_looks_again(copied, monkeypatch):
+    real, looks = integrity.check, []
+
+    def check_while_a_session_writes(workdir):
+        looks.append(1)
+        if len(looks) > 1:
+            return real(workdir)
+        (copied / "manifest.json").write_text((copied / "manifest.json").read_text() + "\n")
+        return real(workdir)._replace(problems=["results.csv is not as it was written"])
+
+    monkeypatch.setattr(integrity, "check", check_while_a_session_writes)
+    integrity.require_sound(copied)
+    assert len(looks) == 2

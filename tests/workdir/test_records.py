@@ -7,6 +7,7 @@ import pytest
 
 from actlab import config as config_lib
 from actlab.errors import UserError
+from actlab.files import write_atomically
 from actlab.workdir import records
 from actlab.workdir.records import Workdir
 
@@ -132,3 +133,13 @@ def test_a_foreign_line_is_named_by_its_number(tmp_path, line, words):
     path.write_bytes((GOOD + line + "\n" + GOOD).encode("latin-1"))
     with pytest.raises(UserError, match=rf"metrics.jsonl line 2\b.*{words}"):
         records.read(path, "split")
+
+
+def test_a_file_for_which_there_is_no_room_is_named_and_leaves_nothing(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_atomically(tmp_path / "a.json", "{}")
+    assert caught.value.filename == str(tmp_path / "a.json") and not list(tmp_path.iterdir())
