@@ -3,24 +3,26 @@
     answer = actlab.compare(["relu", "gelu"], budget="20m")
     run = actlab.train("configs/tinystories_gelu.py:small", seed=2)
 
-These and the rooms are imported when they are first used: `actlab.activations.get("gelu").fn(x)`. Type checkers read
+These and the packages are imported when they are first used: `actlab.activations.get("gelu").fn(x)`. Type checkers read
 their names from __init__.pyi.
 """
 
 import importlib as _importlib
 from typing import Any as _Any
 
-_ROOMS = ("activations", "analysis", "claims", "config", "data", "interop", "models", "sweeps", "training", "workdir")
+_PACKAGES = tuple("activations analysis claims config data interop models sweeps training workdir".split())
 _CALLS = ("compare", "train")
 
 
 def __getattr__(name: str) -> _Any:
     if name in _CALLS:
         return getattr(_importlib.import_module("actlab.api"), name)
-    if name not in _ROOMS:
+    if name == "__version__":
+        return _importlib.import_module("importlib.metadata").version("actlab")
+    if name not in _PACKAGES:
         raise AttributeError(f"module 'actlab' has no attribute {name!r}")
     return _importlib.import_module(f"actlab.{name}")
 
 
 def __dir__() -> list[str]:
-    return [*_ROOMS, *_CALLS]
+    return [*_PACKAGES, *_CALLS]

@@ -1,6 +1,7 @@
 """The Python API: `actlab.compare` and `actlab.train`, which do what the commands of these names do."""
 
 import dataclasses
+import functools
 import hashlib
 import pathlib
 import re
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from absl import logging
+from ml_collections import ConfigDict
 from rich.console import Console
 
 from actlab import activations as catalogue
@@ -15,7 +17,7 @@ from actlab import config as config_lib
 from actlab import data
 from actlab.adaptive.answer import Answer, Table, page
 from actlab.adaptive.comparison import Comparison
-from actlab.config import Config, overrides, presets
+from actlab.config import Config, convert, overrides, presets
 from actlab.console import lines
 from actlab.errors import UserError
 from actlab.files import write_atomically
@@ -24,6 +26,7 @@ from actlab.sweeps import session, trained
 from actlab.training.loop import StopSignal
 from actlab.workdir.records import Workdir
 
+Configured = str | pathlib.Path | Config | ConfigDict
 _DURATION = re.compile(r"(?:(?P<h>[\d.]+)h)?(?:(?P<m>[\d.]+)m)?(?:(?P<s>[\d.]+)s)?")
 _LONGEST_LABEL = 150  # characters; the name of a folder has at most 255 bytes
 _LONGEST = 1e9  # seconds, 30 years
@@ -32,12 +35,16 @@ _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A trained run: its workdir, its row of results.csv, its logged losses, its model and parameters."""
+    """A trained run: its workdir, its row of results.csv and its logged losses; its model, once that is asked for."""
 
     workdir: pathlib.Path
     result: dict[str, str]
     history: Table
-    trained: trained.Trained
+
+    @functools.cached_property
+    def trained(self) -> trained.Trained:
+        """Its newest checkpoint; raises UserError if it diverged, which `result["status"]` says."""
+        return trained.load(self.workdir)
 
     @property
     def model(self) -> Model:
@@ -57,10 +64,10 @@ class Run:
 def compare(
     names: Sequence[str],
     *,
-    budget: str,
+    budget: str | float,
     text: str | pathlib.Path | None = None,
     field: str = data.FIELD,
-    config: str | Config | None = None,
+    config: Configured | None = None,
     workdir: str | pathlib.Path | None = None,
     scales: int | None = None,
     console: Console | None = None,
@@ -68,21 +75,23 @@ def compare(
 ) -> Answer:
     """Which of these activations to take: searches each learning rate, then adds seeds until every pair is decided.
 
-    `budget` is the time for all of it, "20m" or "1h30m"; `text` a file or a folder of texts, which JSON lines and
-    Parquet have in a `field`; `config` a config file with its preset, "configs/bert_gelu.py:small", or a Config, by
-    default a small decoder; `scales` the number of widths, the config's and its doublings. The same call goes on where
-    it was stopped, and a larger budget adds seeds. The workdir gets the answer as index.html and answer.json.
+    `budget` is the time for all of it, "20m" or "1h30m", or in seconds; `text` a file or a folder of texts, which JSON
+    lines and Parquet have in a `field`; `config` a config file with its preset, "configs/bert_gelu.py:small", a Config
+    or a ConfigDict, by default a small decoder; `scales` the number of widths, the config's and its doublings. The same
+    call goes on where it was stopped, and a larger budget adds seeds. The workdir gets the answer as index.html and
+    answer.json.
 
     Raises:
         UserError: for an unknown activation, a config with a sweep, a budget that can show nothing, or a workdir of
             another comparison.
     """
     logging.set_verbosity(logging.ERROR)  # orbax warns through absl of what is meant
-    seconds = budget_seconds(budget)
+    seconds = budget_seconds(budget if isinstance(budget, str) else f"{budget}s")
     chosen = [catalogue.get(name, "name").name for name in names]
     base = _config(config)
     if text is not None:
         base = config_lib.replace(base, **{"data.name": data.prepare_text(text, base.data.dir, field=field)})
+    base = _with_data(base)
     label = "compare-" + "-".join(re.sub(r"[^\w.]+", "_", name).strip("_") for name in chosen)
     if len(label) > _LONGEST_LABEL:
         label = f"compare-{len(chosen)}-activations-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
@@ -100,27 +109,27 @@ def compare(
     return answer
 
 
-def train(config: str | Config, *, workdir: str | pathlib.Path | None = None, **changes: Any) -> Run:
+def train(config: Configured, *, workdir: str | pathlib.Path | None = None, **changes: Any) -> Run:
     """Trains one run, resumes it, or reads it if it is done.
 
-    `config` is a config file with its preset, or a Config; `changes` are fields: train("configs/tinystories_gelu.py",
-    seed=2, **{"optimizer.learning_rate": 1e-3}).
+    `config` is a config file with its preset, a Config or a ConfigDict; `changes` are fields:
+    train("configs/tinystories_gelu.py", seed=2, **{"optimizer.learning_rate": 1e-3}).
 
     Raises:
         UserError: for whatever `actlab.main` refuses, and for a config with a sweep.
         KeyboardInterrupt: if it was stopped; the same call resumes.
     """
     logging.set_verbosity(logging.ERROR)
-    one = config_lib.replace(_config(config), **changes)
+    one = _with_data(config_lib.replace(_config(config), **changes))
     if one.sweep:
         raise UserError("config.sweep is set: actlab.train trains one run; train a sweep with actlab.main.")
-    label = pathlib.Path(config.partition(":")[0]).stem if isinstance(config, str) else "train"
+    label = pathlib.Path(str(config).partition(":")[0]).stem if isinstance(config, (str, pathlib.Path)) else "train"
     # Named before the data is known, which fills in open fields: the name follows from the call alone.
     folder = pathlib.Path(workdir) if workdir else session.default_workdir(label, one)
     if code := session.run(one, label, folder, ["actlab.train"]):
         raise KeyboardInterrupt(f"stopped with exit code {code}: the same call resumes")
     records = Workdir(folder, writes=False)
-    return Run(folder, records.results()[0], Table(records.metrics()), trained.load(folder))
+    return Run(folder, records.results()[0], Table(records.metrics()))
 
 
 def budget_seconds(text: str) -> float:
@@ -139,5 +148,15 @@ def budget_seconds(text: str) -> float:
     return found
 
 
-def _config(config: str | Config | None) -> Config:
-    return config if isinstance(config, Config) else overrides.read(config, (), presets.compared).config
+def _config(config: Configured | None) -> Config:
+    if isinstance(config, Config):
+        return config
+    if isinstance(config, ConfigDict):
+        return convert.from_mapping(config.to_dict())
+    return overrides.read(None if config is None else str(config), (), presets.compared).config
+
+
+def _with_data(config: Config) -> Config:
+    """With the data that "auto" means now: what is begun on it goes on with it, whatever is prepared later."""
+    name = data.resolve_name(config.data.name, config.data.dir, config.finetune.task)
+    return config_lib.replace(config, **{"data.name": name})

@@ -1,5 +1,6 @@
 """The Python API: what a notebook calls."""
 
+import importlib.metadata
 import sys
 import types
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import actlab
+from actlab import api
 from actlab.adaptive.answer import Table
 from actlab.config import replace
 from actlab.errors import UserError
@@ -36,3 +38,68 @@ def test_a_sweep_is_not_one_run(small_sweep, tmp_path):
 def test_a_table_becomes_a_data_frame(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=lambda rows: rows))
     assert Table([{"a": 1}, {"a": 2}]).to_pandas() == [{"a": 1}, {"a": 2}]
+
+
+FILE = """
+from actlab import config
+
+def get_config():
+    values = config.default()
+    values.data.dir = {!r}
+    return values
+"""
+
+
+class Called(Exception):
+    """Stands for the work."""
+
+
+@pytest.fixture
+def called(monkeypatch):
+    """What the work is called with, which is not done."""
+    seen = []
+
+    def work(*given, **_):
+        seen.append(given)
+        raise Called
+
+    monkeypatch.setattr(api.session, "run", work)
+    monkeypatch.setattr(api, "Comparison", work)
+    return seen
+
+
+def test_a_config_is_a_file_a_dict_or_the_dataclass_and_a_budget_may_be_a_number(texts, tmp_path, called):
+    values = actlab.config.default()
+    values.data.dir = texts
+    file = tmp_path / "mine.py"
+    file.write_text(FILE.format(texts))
+    for config in (values, file, str(file), actlab.config.from_mapping(values.to_dict())):
+        with pytest.raises(Called):
+            actlab.train(config, seed=5)
+    configs = [given[0] for given in called]
+    assert all(config == configs[0] for config in configs) and (configs[0].seed, configs[0].data.dir) == (5, texts)
+    for budget in (1200, "20m"):
+        with pytest.raises(Called):
+            actlab.compare(["relu", "gelu"], budget=budget, config=values)
+        assert called[-1][3] == 1200.0
+
+
+def test_what_auto_means_is_settled_before_a_folder_is_named(called, monkeypatch):
+    for known in ("story_grammar", "mine"):
+        monkeypatch.setattr(api.data, "resolve_name", lambda *_, known=known: known)
+        with pytest.raises(Called):
+            actlab.train(actlab.config.Config())
+    (one, _, first, *_), (other, _, second, *_) = called
+    assert (one.data.name, other.data.name) == ("story_grammar", "mine") and first != second
+
+
+def test_a_run_that_diverged_says_so_and_has_no_model(small_sweep, tmp_path):
+    config = replace(small_sweep, sweep=(), **{"optimizer.learning_rate": 1e30, "optimizer.warmup_steps": 0})
+    run = actlab.train(config, workdir=tmp_path / "w")
+    assert run.result["status"] == "diverged" and run.history
+    with pytest.raises(UserError, match="diverged and left no model"):
+        run.model  # noqa: B018
+
+
+def test_the_version_is_that_of_the_package():
+    assert importlib.metadata.version("actlab") == actlab.__version__
