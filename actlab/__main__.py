@@ -79,7 +79,8 @@ def program(run: Callable[[], int] | None = None) -> NoReturn:
     sys.unraisablehook = _tell_unraisable
     try:
         code = (run or main)()
-        sys.stdout.flush()
+        if sys.stdout:  # None if it was closed, as by >&-
+            sys.stdout.flush()
     except OSError as error:
         if error.errno is None:
             raise  # not of the system

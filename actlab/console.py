@@ -9,6 +9,7 @@ from rich.text import Text
 
 from actlab.errors import printable
 
+_TABLE_WIDTH = 160  # where there is no terminal to ask
 _INDENT = 12  # of a sentence's further lines, as wide as the names before the first
 
 
@@ -52,7 +53,17 @@ class Lines(Printable):
         )
 
 
-def lines(stderr: bool = False, quiet: bool = False, width: int | None = None) -> Console:
-    """Where sentences are printed; `width` is that of the tables among them in a file, a terminal's by default."""
-    file = sys.stderr if stderr else sys.stdout
-    return Lines(soft_wrap=not file.isatty(), stderr=stderr, quiet=quiet, width=None if file.isatty() else width)
+def lines(stderr: bool = False, quiet: bool = False) -> Console:
+    """Where sentences are printed, and the tables among them."""
+    return _made(Lines, stderr, quiet=quiet, soft_wrap=not (sys.stderr if stderr else sys.stdout).isatty())
+
+
+def tables() -> Console:
+    """Where tables are printed."""
+    return _made(Printable)
+
+
+def _made(kind: type[Printable], stderr: bool = False, **options: Any) -> Printable:
+    """As wide as the terminal; in a file or a pipe as wide as most tables."""
+    is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return kind(stderr=stderr, width=None if is_terminal else _TABLE_WIDTH, **options)

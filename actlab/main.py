@@ -5,7 +5,7 @@
   python -m actlab.main --config=configs/seed_study.py:small --dry_run
   python -m actlab.main --config=configs/seed_study.py:char --dry_run --target=h100
   python -m actlab.main --config=runs/mine/config.json --workdir=runs/mine_again    (the same runs once more)
-  python -m actlab.main --config=runs/mine/config.json --run=relu-lr0.001-seed2     (one run of a sweep, by itself)
+  python -m actlab.main --config=runs/mine/config.json --run=relu-lr0.0032-seed2    (one run of a sweep, by itself)
   python -m actlab.main --config=runs/mine/config.json:mine.py   (with an activation that mine.py registers)
   python -m actlab.main --config=my_study.py --workdir=runs/study --extend   (more seeds than it was begun with)
   python -m actlab.main --config=configs/tinystories_gelu.py --profile=trace
@@ -51,7 +51,11 @@ def main(argv: Sequence[str]) -> int:
     source, changes, words = overrides.split(argv)
     command.parse(__doc__, words, given)
     workdir = pathlib.Path(given.workdir) if given.workdir else None
+    if given.extend and not workdir:
+        raise UserError("--extend is given without --workdir: name the folder of the runs that are there.")
     profile = command.output_folder("profile", given.profile) if given.profile else None
+    if profile:
+        command.refuse(given, ["workdir", "dry_run", "extend"], "has no effect with --profile")
     target = targets.parse(given.target) if given.target is not None else None
     if target and not given.dry_run:
         raise UserError(f"--target={given.target} plans for devices that are not here: add --dry_run.")

@@ -1,4 +1,7 @@
-"""Cost of activations relative to ReLU: time alone and inside a feed-forward layer, and the compiler's own counts."""
+"""Cost of activations relative to ReLU: time alone and inside a feed-forward layer, and the compiler's own counts.
+
+A random activation is timed as an evaluation has it, without its draws.
+"""
 
 import dataclasses
 import importlib.metadata

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from actlab.cli import command
+from actlab.console import tables
 
 _YOURS = " One of your own is registered by its file, --activations=FILE."
 
@@ -58,7 +59,7 @@ def _names(given: flags.FlagValues) -> tuple[str, ...]:
 def _print_table(names: Sequence[str], scale: float) -> None:
     from actlab.report import activation_table
 
-    command.console(soft_wrap=False).print(activation_table.of(command.track(names, "computing", len(names)), scale))
+    tables().print(activation_table.of(command.track(names, "computing", len(names)), scale))
 
 
 def _write_page(path: pathlib.Path, names: Sequence[str]) -> None:

@@ -4,7 +4,7 @@
   python -m actlab bench training --shapes=1.3M,10.7M --repetitions=9 --out=speed.csv
   python -m actlab bench targets --targets=h100,v5e:8 --out=targets.csv
   python -m actlab bench activations
-  python -m actlab bench activations --activations=gelu,swiglu --dtypes=bfloat16 --sizes=8192x3072 --out=cost.csv
+  python -m actlab bench activations --names=gelu,swiglu --dtypes=bfloat16 --sizes=8192x3072 --out=cost.csv
 
 `training` measures one run; with the `reference` extra installed, GPT-2 from transformers on PyTorch is measured
 too, turn by turn. `targets` compiles programs for GPUs and TPUs that are not here: memory, kernels, collectives, and a
@@ -22,12 +22,13 @@ from typing import Any
 from absl import flags
 
 from actlab.cli import command
+from actlab.console import tables
 from actlab.errors import UserError, shown, suggestion
 
 _OWN_FLAGS = {
     "training": ("shapes", "repetitions"),
     "targets": ("targets", "models"),
-    "activations": ("activations", "dtypes", "sizes", "repetitions"),
+    "activations": ("names", "activations", "dtypes", "sizes", "repetitions"),
 }
 _MOST_REPETITIONS = 10_000
 _MOST_VALUES = 2**30  # of an array
@@ -52,7 +53,8 @@ def main(argv: Sequence[str]) -> None:
     flags.DEFINE_list(
         "models", None, "targets: sizes of model; char, paper, 124M, bert-base. Default: all.", flag_values=given
     )
-    flags.DEFINE_string("activations", None, "activations: their names, all by default.", flag_values=given)
+    flags.DEFINE_string("names", None, "Names separated by commas, all by default.", flag_values=given)
+    command.define_activations(given)
     flags.DEFINE_list("dtypes", ["float32", "bfloat16"], "activations: dtypes of the computation.", flag_values=given)
     flags.DEFINE_list(
         "sizes",
@@ -87,7 +89,7 @@ def _targets(given: flags.FlagValues, out: pathlib.Path | None) -> None:
             raise UserError(f"unknown --models={name}: {suggestion(name, bench.SIZES)}")
     known = _known(out, bench.COLUMNS)
     rows = [*known, *_written(out, bench.measure(chosen, models, known), known)]
-    command.console(soft_wrap=False).print(bench.table(rows))
+    tables().print(bench.table(rows))
 
 
 def _training(given: flags.FlagValues, out: pathlib.Path | None) -> None:
@@ -98,7 +100,7 @@ def _training(given: flags.FlagValues, out: pathlib.Path | None) -> None:
         if name not in training.SHAPES:
             raise UserError(f"unknown --shapes={name}: {suggestion(name, training.SHAPES)}")
     rows = list(_written(out, training.measure(shapes, _repetitions(given, default=5, least=1))))
-    command.console(soft_wrap=False).print(timing.plain(rows))
+    tables().print(timing.plain(rows))
 
 
 def _known(out: pathlib.Path | None, columns: Sequence[str]) -> list[dict[str, str]]:
@@ -120,7 +122,8 @@ def _known(out: pathlib.Path | None, columns: Sequence[str]) -> list[dict[str, s
 
 
 def _activations(given: flags.FlagValues, out: pathlib.Path | None) -> None:
-    names = None if given.activations is None else command.activation_names(given.activations, "--activations")
+    command.register_activations(given.activations)
+    names = None if given.names is None else command.activation_names(given.names, "--names")
 
     from actlab import activations as catalogue
     from actlab.bench import activations, timing
@@ -135,7 +138,7 @@ def _activations(given: flags.FlagValues, out: pathlib.Path | None) -> None:
     cases = activations.cases(given.dtypes, sizes)
     measured = _written(out, activations.measure(names, cases, repetitions))
     rows = list(command.track(measured, "measuring", len(names) * len(cases)))
-    console = command.console(soft_wrap=False)
+    console = tables()
     for table in timing.relative(rows):
         console.print(table)
 

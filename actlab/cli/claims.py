@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from actlab.cli import command
+from actlab.console import lines, tables
 from actlab.errors import UserError, suggestion
 
 
@@ -37,17 +38,19 @@ def main(argv: Sequence[str]) -> None:
     from actlab import claims
     from actlab.claims import claim, questions
 
-    console = command.console(soft_wrap=False)
+    console = tables()
     results = claims.RESULTS if given.results is None else pathlib.Path(given.results)
     if given.results is not None and not results.is_dir():
         raise UserError(f"--results={results} is not a folder: give the one that holds the studies.")
-    if given.questions:
-        console.print(questions.answers(results))
-        return
-    if given.id is not None:
-        console.print(claim.full(*claims.examine((claims.get(given.id),), results)[0]))
-        return
     if given.verdict not in (None, *claims.Verdict):
         raise UserError(f"unknown --verdict={given.verdict}: {suggestion(given.verdict, map(str, claims.Verdict))}")
-    rows = claims.examine(claims.select(text=given.source, kind=given.kind), results)
-    console.print(claim.table([row for row in rows if given.verdict in (None, row[1].verdict)]))
+    if given.questions:
+        console.print(questions.answers(results))
+    elif given.id is not None:
+        console.print(claim.full(*claims.examine((claims.get(given.id),), results)[0]))
+    else:
+        rows = claims.examine(claims.select(text=given.source, kind=given.kind), results)
+        console.print(claim.table([row for row in rows if given.verdict in (None, row[1].verdict)]))
+    if not results.is_dir():
+        words = "is not here, and what its studies decide counts as open: run in a clone, or name it, --results=FOLDER"
+        lines(stderr=True).print(f"warning     {results} {words}")

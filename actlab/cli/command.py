@@ -23,7 +23,6 @@ from rich.console import Console
 from rich.progress import track as rich_track
 
 from actlab.config import Config, overrides, presets, rules, schema, user_code
-from actlab.console import Printable, lines
 from actlab.errors import UnsharedError, UserError, sentence, suggestion
 from actlab.files import cpuinfo, fault_of_path, reason_of, write_atomically
 
@@ -32,7 +31,6 @@ EXIT_INTERRUPTED = 130
 PYTHON = ("python", "-m")  # how the command lines in manifests begin
 HELP = ("--help", "-help", "-h")
 _HELP_WIDTH = 120
-_TABLE_WIDTH = 160  # where there is no terminal to ask
 _MOST_COMPILED = 2**31  # bytes of compiled programs; the least recently used goes first
 _WRITING = 60  # seconds after which no process still writes a compiled program
 _REPORT = ("altair", "jinja2", "vl_convert")  # the packages of the extra
@@ -77,7 +75,7 @@ def entry(main: Callable[[Sequence[str]], int | None]) -> Callable[..., int]:
         except ModuleNotFoundError as error:
             return missing(error)
         except KeyboardInterrupt:
-            return _fail("interrupted; the same command continues.", EXIT_INTERRUPTED)
+            return _fail("interrupted.", EXIT_INTERRUPTED)
         except OSError as error:
             if error.filename is None:
                 raise  # of standard output: see actlab.__main__.program
@@ -86,6 +84,9 @@ def entry(main: Callable[[Sequence[str]], int | None]) -> Callable[..., int]:
         except MemoryError as error:
             return _fail(f"memory is too small ({error}): ask for less.", EXIT_USER_ERROR)
         except RuntimeError as error:
+            if "RESOURCE_EXHAUSTED" in str(error):  # of JAX, which may not be imported
+                told = str(error).splitlines()[0]
+                return _fail(f"the device has too little memory ({told}): ask for smaller batches.", EXIT_USER_ERROR)
             if "initialize backend" not in str(error):
                 raise
             given = f"JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')}"
@@ -192,6 +193,19 @@ def parse(
     return words
 
 
+def parse_workdir(page: str | None, argv: Sequence[str], values: flags.FlagValues) -> pathlib.Path | None:
+    """`parse` for a command on one workdir, which is a word or --workdir; returns it, if it is given.
+
+    Raises:
+        UserError: as `parse`, and for two.
+    """
+    words = parse(page, argv, values, n_words=1)
+    if words and values.workdir:
+        raise UserError(f"--workdir={values.workdir} and {words[0]!r} both name a workdir: leave one out.")
+    named = words[0] if words else values.workdir
+    return paths([named])[0] if named else None
+
+
 def refuse(values: flags.FlagValues, names: Iterable[str], why: str) -> None:
     """Raises UserError, which says why, if one of these flags is given."""
     for name in names:
@@ -204,13 +218,6 @@ def _line(flag: flags.Flag) -> str:
     head = f"  --{'[no]' if flag.boolean else ''}{flag.name}".ljust(18)
     help = (flag.help or "").partition(";\n")[0]  # after which absl explains what a repeated flag is
     return textwrap.fill(f"{help}{default}", _HELP_WIDTH, initial_indent=f"{head}  ", subsequent_indent=" " * 20)
-
-
-def console(soft_wrap: bool = True) -> Console:
-    """Where tables are printed: as wide as the terminal, 160 characters in a file or a pipe."""
-    if soft_wrap:
-        return lines(width=_TABLE_WIDTH)
-    return Printable(width=None if sys.stdout.isatty() else _TABLE_WIDTH)
 
 
 def track(items: Iterable[Item], description: str, total: int) -> Iterable[Item]:
@@ -393,7 +400,7 @@ def define_model(values: flags.FlagValues) -> None:
     """Defines the flags of a command on a trained model: --run, --text, --field and --activations."""
     define_activations(values)
     flags.DEFINE_string("run", None, "Name of one run of a sweep.", flag_values=values)
-    define_path("text", None, "File or folder of texts to train on and to judge by.", values)
+    define_path("text", None, "File or folder of texts.", values)
     flags.DEFINE_string("field", "text", "Field of JSON lines and Parquet that has the text.", flag_values=values)
 
 
@@ -412,7 +419,20 @@ def parse_model(page: str | None, argv: Sequence[str], values: flags.FlagValues)
     if source is not None:
         raise UserError("--config has no place here: the model's fields are those of its directory; leave it out.")
     name = f"{model}:{values.run}" if values.run else model
-    return name, overrides.read(None, changes, presets.continued)
+    return name, with_text(values, overrides.read(None, changes, presets.continued))
+
+
+def with_text(values: flags.FlagValues, request: overrides.Request) -> overrides.Request:
+    """The request, if --text and --field fit to it.
+
+    Raises:
+        UserError: for two texts, or a field of none.
+    """
+    if values.text is not None and "data.name" in request.overridden:
+        raise UserError(f"--text={values.text} and --config.data.name both name a text: leave one out.")
+    if values.text is None:
+        refuse(values, ["field"], "has no effect without --text")
+    return request
 
 
 def register_activations(files: Sequence[str]) -> None:

@@ -20,7 +20,11 @@ from absl import flags
 
 from actlab.cli import command
 from actlab.config import overrides, presets
+from actlab.console import lines
 from actlab.errors import UserError
+
+# Fields that the comparison sets, so that another value would do nothing.
+_OWN = ("model.activation", *(f"train.{name}_every" for name in ("eval", "checkpoint", "probe", "census", "curvature")))
 
 
 @command.entry
@@ -31,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
     command.define_activations(given)
     flags.DEFINE_string("budget", None, "Time for all of it: 30m, 1h, 2h30m.", flag_values=given)
     command.define_path("workdir", None, "Folder of a run, a sweep or a comparison.", given)
-    command.define_path("text", None, "File or folder of texts to train on and to judge by.", given)
+    command.define_path("text", None, "File or folder of texts.", given)
     flags.DEFINE_string("field", "text", "Field of JSON lines and Parquet that has the text.", flag_values=given)
     flags.DEFINE_integer("scales", None, "Widths to judge at: the model's and its doublings.", 1, 8, flag_values=given)
     source, changes, words = overrides.split(argv)
@@ -40,11 +44,11 @@ def main(argv: Sequence[str]) -> int:
         command.output_folder("workdir", given.workdir)
     if given.budget is None:
         raise UserError("--budget is missing: say how long it may take, for example --budget=1h.")
-    request = overrides.read(source, changes, presets.compared)
-    if given.text is not None and "data.name" in request.overridden:
-        raise UserError(f"--text={given.text} and --config.data.name both name a text: leave one out.")
-    if given.text is None:
-        command.refuse(given, ["field"], "has no effect without --text")
+    if not names:
+        raise UserError("no activation is named: name two or more, python -m actlab compare relu gelu --budget=1h.")
+    request = command.with_text(given, overrides.read(source, changes, presets.compared))
+    if taken := [path for path in request.overridden if path in _OWN]:
+        raise UserError(f"--config.{taken[0]} is set by the comparison: leave it out.")
     if not given.activations and not request.code:
         for name in names:
             command.require_activation(name, "name")
@@ -52,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
     from actlab import api
 
     command.register_activations(given.activations)
-    console = command.console()
+    console = lines()
     answer = api.compare(
         names,
         budget=given.budget,

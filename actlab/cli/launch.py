@@ -50,6 +50,8 @@ def main(argv: Sequence[str]) -> int:
     source, changes, words = overrides.split(argv)
     command.parse(__doc__, words, given)
     workdir = pathlib.Path(given.workdir) if given.workdir else None
+    if given.extend and not workdir:
+        raise UserError("--extend is given without --workdir: name the folder of the runs that are there.")
     options = [
         f"--{name}={given[name].value}" for name in ("partition", "time", "gpus") if given[name].value is not None
     ]

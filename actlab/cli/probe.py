@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from actlab.cli import command
+from actlab.console import lines
 
 
 @command.entry
@@ -30,7 +31,7 @@ def main(argv: Sequence[str]) -> None:
     from actlab.sweeps import existing
 
     command.register_activations(given.activations)
-    console = command.console()
+    console = lines()
     start = existing.open_model(name)
     config = existing.config_of(start, request.config, request.overridden, given.text, given.field, console)
     found = existing.measure(start, config, console)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from actlab.cli import command
+from actlab.console import lines
 from actlab.errors import UserError
 
 EXIT_OUTSIDE = 1
@@ -38,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
         expected = " to ".join(map(nats, one.expected))
         inside = "yes" if one.inside else "NO"
         grid.add_row(one.run.run, nats(one.run.loss), expected, str(len(one.losses)), inside, f"{one.p:.2g}")
-    console = command.console()
+    console = lines()
     console.print(grid)
     n_inside = f"{sum(one.inside for one in found.repeats)} of {len(found.repeats)} inside"
     word = "replicated" if found.holds else "not replicated"

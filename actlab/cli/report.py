@@ -32,6 +32,8 @@ def main(argv: Sequence[str]) -> None:
         raise UserError("no folder is given: name a workdir, python -m actlab report runs/NAME.")
     # Errors that can be found before any work are.
     paths, out = command.paths(words), command.output_file("out", given.out)
+    if given.study and (given.question or given.baseline):
+        raise UserError(f"--study={given.study} asks its own questions: leave out --question and --baseline, or it.")
     folder = None if given.figures is None else command.output_folder("figures", given.figures)
 
     from actlab.analysis import study as studies
@@ -41,7 +43,7 @@ def main(argv: Sequence[str]) -> None:
     command.register_activations(given.activations)
     study = read(paths)
     asked = given.question
-    if given.study and not given.question and not given.baseline:
+    if given.study:
         asked = studies.load(pathlib.Path(given.study)).of(study.activations).questions
     built = report.build(study, asked, given.samples, given.baseline)
     command.write(out, built.html())

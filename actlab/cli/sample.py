@@ -1,11 +1,10 @@
 """Writes text with a trained decoder.
 
-  python -m actlab sample --workdir=runs/tinystories_gelu-1a2b3c4d --prompt="Once upon a time" --temperature=0.8
+  python -m actlab sample runs/tinystories_gelu-1a2b3c4d --prompt="Once upon a time" --temperature=0.8
 
 The newest valid checkpoint is used; --run names one run of a sweep.
 """
 
-import pathlib
 from collections.abc import Sequence
 
 from absl import flags
@@ -28,15 +27,15 @@ def main(argv: Sequence[str]) -> None:
     )
     flags.DEFINE_integer("seed", 0, "Seed of the random numbers.", 0, 2**31 - 1, flag_values=given)
     flags.DEFINE_integer("n_tokens", 256, "Most tokens to sample.", 1, 1_000_000, flag_values=given)
-    command.parse(__doc__, argv, given)
+    workdir = command.parse_workdir(__doc__, argv, given)
     if not given.temperature < 1e6:  # at which every token is equally likely; also for nan
         raise UserError(f"--temperature={given.temperature} is not a finite number below 1,000,000: give one, or 0.")
-    if not given.workdir:
-        raise UserError("--workdir is missing: give the folder of a run of actlab.main.")
+    if not workdir:
+        raise UserError("no workdir is given: name the folder of a run, python -m actlab sample runs/NAME.")
 
     command.register_activations(given.activations)
     from actlab.sweeps import trained
 
-    run = trained.load(pathlib.Path(given.workdir), given.run)
+    run = trained.load(workdir, given.run)
     options = {"temperature": given.temperature, "top_k": given.top_k, "seed": given.seed, "n_tokens": given.n_tokens}
     print(printable(run.sample(prompt=given.prompt, **options)))

@@ -10,6 +10,7 @@ transformers' from_pretrained. Healing uses AdamW at 1e-4, 8 windows of 256 toke
 --config.optimizer.learning_rate=3e-5, --config.data.batch_size=16 and --config.model.context=512 change.
 """
 
+import hashlib
 import pathlib
 import re
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from actlab.cli import command
+from actlab.console import lines
 from actlab.errors import UserError
 
 
@@ -25,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
     """Prints the losses and writes the model; returns the exit code."""
     given = flags.FlagValues()
     command.define_model(given)
-    flags.DEFINE_string("to", None, "The result: a folder to write (interop), an activation (swap).", flag_values=given)
+    flags.DEFINE_string("to", None, "The new activation; of a gated model its gate.", flag_values=given)
     flags.DEFINE_string("blocks", "all", "Number of blocks that get it, from the input on, or all.", flag_values=given)
     flags.DEFINE_bool("fold", False, "Keep the mean output of swapped layers, by their biases.", flag_values=given)
     flags.DEFINE_integer("steps", 0, "Updates that heal the model.", lower_bound=0, flag_values=given)
@@ -38,15 +40,18 @@ def main(argv: Sequence[str]) -> int:
     if not given.activations:
         command.require_activation(given.to, "to")
 
+    from actlab import config as config_lib
     from actlab.sweeps import existing
 
     command.register_activations(given.activations)
-    console = command.console()
+    console = lines()
     start = existing.open_model(name)
     to, blocks = existing.counterpart(start, given.to), _blocks(given.blocks, start.model.n_layers)
     config = existing.config_of(start, request.config, request.overridden, given.text, given.field, console)
-    label = re.sub(r"[^\w.]+", "_", f"swap-{pathlib.Path(name).resolve().name}-{given.to}").strip("_")
-    workdir = pathlib.Path(given.workdir or f"runs/{label}")
+    source = pathlib.Path(name).resolve()
+    label = re.sub(r"[^\w.]+", "_", f"swap-{source.name}-{given.to}").strip("_")
+    asked = f"{source} {to} {blocks} {given.fold} {given.steps} {config_lib.fingerprint(config)}"
+    workdir = pathlib.Path(given.workdir or f"runs/{label}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}")
     found = existing.swap(start, config, to, blocks, given.fold, given.steps, workdir, console)
     console.print()
     for index, (stage, loss) in enumerate(found.losses.items()):

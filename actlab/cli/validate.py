@@ -12,6 +12,7 @@ from absl import flags
 from rich.table import Table
 
 from actlab.cli import command
+from actlab.console import lines
 
 EXIT_INVALID = 1
 
@@ -40,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
 
     paths = given_paths or sorted(pathlib.Path("experiments").glob("*/results.csv"))
     results = list(itertools.chain(*(results_lib.read([path]) for path in paths)))
-    console = command.console()
+    console = lines()
     console.print(f"false calls of a difference between two activations, {given.n_seeds} seeds, at own best rates")
     checks = list(validity.check(results, given.n_seeds, given.repeats, given.seed))
     console.print(_table(checks))

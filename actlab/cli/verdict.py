@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from actlab.cli import command
+from actlab.console import lines
 from actlab.errors import UserError
 
 STUDY = "A study.py, which is run: its questions are asked."
@@ -54,6 +55,8 @@ def main(argv: Sequence[str]) -> None:
 
     if given.verdicts:
         command.require_no_device("verdicts", pathlib.Path(given.verdicts))
+        if not given.study:  # which makes the folder of an arm
+            command.output_file("verdicts", given.verdicts)
     latex_file = None if given.latex is None else command.output_file("latex", given.latex)
 
     from actlab.analysis import comparison, protocol, verdicts
@@ -62,7 +65,7 @@ def main(argv: Sequence[str]) -> None:
     from actlab.report import latex
     from actlab.workdir import manifest, records
 
-    console = command.console()
+    console = lines()
     folder = paths[0] if paths[0].is_dir() else paths[0].parent
     is_arm = len(paths) == 1 and home and home.resolve() in (folder.resolve(), *folder.resolve().parents)
     place = home if home and not is_arm else folder
@@ -76,6 +79,9 @@ def main(argv: Sequence[str]) -> None:
         tables = [stack.enter_context(studies.table_of(study, paths))] if study else paths
         results = results_lib.read(tables)
         names = {result.activation for result in results}
+        for text in () if study is None or given.question or given.baseline else study.questions:
+            if lacking := sorted({name.strip() for name in text.split("<")} - names):
+                console.print(f"left out    the study's question {text!r}: the table has no run of {lacking[0]}")
         study = study.of(names) if study else None
         asked = given.question or (study.questions if study and not given.baseline else ())
         questions = [protocol.parse_question(text, names) for text in asked]

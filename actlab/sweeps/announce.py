@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from actlab import data
 from actlab.config import LOSS_UNITS, Config
@@ -138,7 +138,8 @@ def _tested(row: Mapping[str, Any]) -> str:
 
 
 def _table(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    table = Table("run", "status", "steps", "final loss", "test loss", "best loss", "at step", box=None, pad_edge=False)
+    columns = ("status", "steps", "final loss", "test loss", "best loss", "at step")
+    table = Table(Column("run", overflow="fold"), *columns, box=None, pad_edge=False)
     for row in rows:
         losses = [f"{float(row.get(name) or 'nan'):.4f}" for name in ("final_loss", "test_loss", "best_loss")]
         table.add_row(row["run"], row["status"], str(row["steps"]), *losses, str(row["best_step"]))

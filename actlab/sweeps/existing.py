@@ -24,6 +24,8 @@ from actlab.training import programs
 from actlab.training.loop import Prober
 from actlab.training.program_spec import ProgramSpec
 
+_WARMUP = "optimizer.warmup_steps"
+_LENGTHS = {f"train.{name}" for name in ("n_steps", "eval_every", "checkpoint_every", "probe_every", "census_every")}
 HEADLESS = ("loss", "grad", "update_ratio")  # what a model without a head of tokens does not have
 
 
@@ -81,6 +83,8 @@ def config_of(
     """
     source = start.name
     config = config_lib.replace(base, **{"finetune.from_checkpoint": source})
+    if taken := sorted({*chosen} & {*_LENGTHS, _WARMUP}):
+        raise UserError(f"--config.{taken[0]} is set by the command, for its --steps: leave it out.")
     if taken := [path for path in chosen if path.startswith("model.") and path != "model.context"]:
         raise UserError(f"--config.{min(taken)} is set, but the model's fields are those of {source}: leave it out.")
     context = base.model.context if "model.context" in chosen else min(base.model.context, start.model.context)
@@ -208,9 +212,7 @@ def counterpart(start: origin.Origin, to: str) -> str:
 
 def _for_steps(config: Config, n_steps: int) -> Config:
     """The config for so many updates, measured before the first and after the last."""
-    lengths = dict.fromkeys(("n_steps", "eval_every", "checkpoint_every", "probe_every", "census_every"), n_steps)
-    changes = {f"train.{name}": value for name, value in lengths.items()}
-    return config_lib.replace(config, **changes, **{"optimizer.warmup_steps": n_steps // 10})
+    return config_lib.replace(config, **dict.fromkeys(_LENGTHS, n_steps) | {_WARMUP: n_steps // 10})
 
 
 def _started(config: Config, console: Console) -> tuple[ProgramSpec, programs.Program, Any]:
@@ -246,10 +248,12 @@ def _write(start: origin.Origin, after: Config, params: Params, workdir: pathlib
     folder = pathlib.Path(start.name.partition(":")[0])
     kept = folder / "tokenizer" if start.model_type is None else folder
     begin, end = start.text_ids or (start.tokenizer.end_of_text if start.tokenizer else None,) * 2
+    padding = start.tokenizer.specials.padding if start.tokenizer else None
     beside = tokenizers.for_transformers(kept)
     try:
         if workdir is None:
-            return huggingface.family_for(model, params, start.model_type), ""
-        return huggingface.save(model, params, workdir / "model", beside, begin, end, start.model_type), ""
+            return huggingface.family_for(model, params, start.model_type, padding), ""
+        family = huggingface.save(model, params, workdir / "model", beside, begin, end, start.model_type, padding)
+        return family, ""
     except huggingface.NoCounterpart as error:
         return "", str(error)

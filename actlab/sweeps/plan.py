@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from actlab import config as config_lib
 from actlab.callbacks.terminal import Lane
@@ -138,9 +138,8 @@ def _plan(spec: ProgramSpec, calibration: Calibration, mesh: jax.sharding.Mesh, 
 
 def show(console: Console, plans: Sequence[Plan], target: Target | None = None) -> None:
     """Prints the plan, a row per program."""
-    table = Table(
-        "program", "lanes", "devices", "parameters", "MFLOP/token", "memory", "time", box=None, pad_edge=False
-    )
+    columns = ("lanes", "devices", "parameters", "MFLOP/token", "memory", "time")
+    table = Table(Column("program", overflow="fold"), *columns, box=None, pad_edge=False)
     for plan, label in zip(plans, labels([plan.spec for plan in plans]), strict=True):
         costs = plan.spec.costs
         lanes = " + ".join(map(str, plan.lanes))

@@ -93,15 +93,17 @@ def _run(
         first = prepare(console, config).specs[0]
         profiling.run(console, first.part(first.names[: config.devices.max_lanes]), profile)
         return 0
-    # A given workdir is checked before any work is spent on the data; the default's name depends on the data.
+    # Before any work is spent on the data; the plan of a sweep or of other devices checks its own.
+    if not target and not config.sweep:
+        batch_size = config.data.batch_size
+        devices.idle_devices(devices.make_mesh(config.devices, 1, batch_size), 1, batch_size)
+    # So is a given workdir; the default's name depends on the data.
     if workdir and not needs_training(console, Workdir(workdir), config, extend=extend):
         return 0
     config, runs, tokens, specs = prepared = prepare(console, config)
     records = Workdir(workdir or default_workdir(label, config), writes=jax.process_index() == 0)
     if not needs_training(console, records, config, extend=extend):
         return 0
-    if not dry_run and jax.process_index() == 0:
-        callbacks.require_login(config)
     manifest.require_same_config(records, config)
     manifest.require_same_data(records, tokens.name, tokens.fingerprint)
     computed = trained.function_values(config for spec in specs for config in spec.configs)
@@ -111,8 +113,10 @@ def _run(
         plan.show(console, plans, target)
     if dry_run:
         return 0
-    records.open(config, extend)
     try:
+        if jax.process_index() == 0:
+            callbacks.require_login(config)
+        records.open(config, extend)
         with records.writing(), contextlib.closing(records):
             lanes = [plan.lanes for plan in plans] or [(1,)]
             known = set(itertools.chain.from_iterable(manifest.parts(records).values()))
@@ -149,9 +153,6 @@ def prepare(console: Console, config: Config, tokens: TokenCache | None = None) 
     for one in {(run.config.model, run.config.finetune, run.config.train.dtype): run.config for run in runs}.values():
         program_spec.model_of(one)
         origin.of(one)
-    if len(runs) == 1:  # a sweep's plan checks its own devices
-        batch_size = runs[0].config.data.batch_size
-        devices.idle_devices(devices.make_mesh(runs[0].config.devices, 1, batch_size), 1, batch_size)
     announce.name_of_data(console, config)
     tokens = tokens or program_spec.open_data([run.config for run in runs])
     config, specs = settle(config, runs, tokens)
@@ -267,7 +268,7 @@ class Session:
         """
         checked = integrity.check(self._records)
         for problem in checked.problems:
-            self._console.print(f"warning     {problem}: mended from what is sound, the old file is in set_aside/")
+            self._console.print(f"warning     {problem}: mended from what is sound; what was there is in set_aside/")
         if checked.problems:
             self._records.set_aside(METRICS, TRACES, RESULTS, documents.FILE)
             known = itertools.chain.from_iterable(manifest.parts(self._records).values())

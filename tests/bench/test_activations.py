@@ -109,7 +109,7 @@ def test_the_command_prints_a_table_and_writes_the_rows(tmp_path):
     path = tmp_path / "cost.csv"
     out = run(
         "activations",
-        "--activations=celu(alpha=2)",
+        "--names=celu(alpha=2)",
         "--sizes=8x8",
         "--dtypes=bfloat16",
         "--repetitions=2",
@@ -128,7 +128,7 @@ def test_a_benchmark_that_is_stopped_keeps_the_rows_it_has(tmp_path, monkeypatch
         raise KeyboardInterrupt
 
     monkeypatch.setattr(activations, "measure", measure)
-    words = ["--activations=relu", "--sizes=8x8", "--dtypes=float32", f"--out={tmp_path / 'cost.csv'}"]
+    words = ["--names=relu", "--sizes=8x8", "--dtypes=float32", f"--out={tmp_path / 'cost.csv'}"]
     assert commands.call(bench.main, "activations", *words)[0] == 130
     assert (tmp_path / "cost.csv").read_text() == "activation,ratio\nrelu,1.0\n"
 
@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(pathlib.Path, "open", refused)
     monkeypatch.setattr(timing, "take_turns", None)
     with pytest.raises(UserError, match=r"cost.csv cannot be written \(Permission denied\): name another file"):
-        run("activations", "--activations=relu", "--sizes=8x8", "--dtypes=float32", f"--out={tmp_path / 'cost.csv'}")
+        run("activations", "--names=relu", "--sizes=8x8", "--dtypes=float32", f"--out={tmp_path / 'cost.csv'}")
 
 
 @pytest.mark.parametrize(
@@ -149,9 +149,9 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
         ([], "unknown benchmark"),
         (["speed"], "unknown benchmark 'speed'"),
         (["activations", "training"], "unexpected argument 'training'"),
-        (["activations", "--activations=relu,gleu"], r"gleu.* did you mean 'gelu'"),
-        (["activations", "--activations=gelu_scale(s=-1)"], r"--activations='gelu_scale\(s=-1\)'.* out of range"),
-        (["activations", "--activations="], "--activations is empty"),
+        (["activations", "--names=relu,gleu"], r"gleu.* did you mean 'gelu'"),
+        (["activations", "--names=gelu_scale(s=-1)"], r"--names='gelu_scale\(s=-1\)'.* out of range"),
+        (["activations", "--names="], "--names is empty"),
         (["activations", "--dtypes=bfloat61"], "--dtypes=bfloat61: did you mean 'bfloat16'"),
         (["activations", "--dtypes="], "unknown --dtypes="),
         (["activations", "--sizes=2048"], "--sizes=2048 is not a size: write TOKENSxWIDTH"),

@@ -66,3 +66,11 @@ def test_results_of_studies_are_read_from_their_folder(run, tmp_path):
         (tmp_path / folder / "seeds" / "verdicts.json").write_text(json.dumps(content))
     assert "verdict true (X-1)" in run("--id=B07")
     assert "verdict false (X-1)" in run("--id=B07", "--results=elsewhere")
+
+
+def test_without_the_studies_a_warning_says_what_counts_as_open(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, error = commands.call(claims.main, "--id=B07")
+    assert code == 0 and "open" in out and error.startswith("warning     experiments is not here")
+    (tmp_path / "experiments").mkdir()
+    assert commands.call(claims.main, "--id=B07") == (0, out, "")

@@ -78,7 +78,7 @@ def test_a_process_refuses_an_unknown_activation_before_jax_is_imported(tmp_path
     assert all(line.startswith("import time:") and not line.endswith(" jax") for line in imported)
 
 
-@pytest.mark.parametrize("words", ["activations --names=relu,gleu", "bench activations --activations=gleu"])
+@pytest.mark.parametrize("words", ["activations --names=relu,gleu", "bench activations --names=gleu"])
 def test_a_list_of_activations_is_checked_before_the_catalogue_is_imported(refused, monkeypatch, words):
     monkeypatch.setitem(sys.modules, "actlab.activations", None)  # importing it fails
     assert "='gleu': did you mean 'gelu'" in refused(actlab.main, *words.split())
@@ -141,7 +141,7 @@ def test_a_flag_means_the_same_in_every_command():
             meanings.setdefault(flag, {}).setdefault(text, []).append(name)
     assert SHARED_FLAGS <= meanings.keys()
     # These belong to one kind of table or benchmark each.
-    own = {"verdict", "activations"}
+    own = {"verdict", "to"}
     assert {flag: found for flag, found in meanings.items() if len(found) > 1 and flag not in own} == {}
 
 
@@ -245,3 +245,32 @@ def test_a_file_that_fails_to_register_is_named_with_its_line(tmp_path):
 @pytest.mark.parametrize("words", [["sample", "--workdir=w"], ["interop", "--from=w"], ["report", "w"]])
 def test_every_command_that_builds_a_trained_model_registers_them(refused, words):
     assert "--activations=nowhere.py" in refused(actlab.main, *words, "--activations=nowhere.py")
+
+
+def test_too_little_memory_on_a_device_is_one_sentence():
+    @command.entry
+    def main(argv):
+        raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes.\nand a stack")
+
+    code, _, error = commands.call(main)
+    assert code == 2 and error.count("\n") == 1 and "allocating 9 bytes" in error
+
+
+@pytest.mark.parametrize("name", ["sample", "interop"])
+def test_a_workdir_is_a_word_or_a_flag(refused, tmp_path, name):
+    more = ["--to=out"] if name == "interop" else []
+    for words in (["--workdir=nowhere"], ["nowhere"]):
+        assert "--workdir=nowhere has no config.json" in refused(MAINS[name], *words, *more)
+    assert "both name a workdir" in refused(MAINS[name], "a", "--workdir=b", *more)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "no activation is named"),
+        (["relu", "gelu", "--config.model.activation=relu"], "config.model.activation is set by the comparison"),
+        (["relu", "gelu", "--config.train.eval_every=5"], "config.train.eval_every is set by the comparison"),
+    ],
+)
+def test_a_comparison_says_what_it_lacks_and_what_it_sets_itself(refused, words, told):
+    assert told in refused(MAINS["compare"], *words, "--budget=1h")

@@ -33,7 +33,7 @@ def test_flags_become_an_executor_and_a_workdir(called):
     assert (config.seed, code, label, workdir) == (4, "", "mine", pathlib.Path("w"))
     assert isinstance(executor, launching.Local) and executor._max_parallel == 3
     assert command[:4] == ["python", "-m", "actlab", "launch"] and command[-1] == "--max_parallel=3"
-    assert not extend and called("--executor=local", "--extend")[-1]
+    assert not extend and called("--executor=local", "--workdir=w", "--extend")[-1]
 
 
 def test_what_sbatch_shall_know_reaches_it(called):

@@ -57,6 +57,9 @@ QUICK = [
         ([GELU, "--config.data.name=tiny_storeis"], "tiny_stor"),
         ([GELU, "--config.data.tokenizer=morse"], "data.tokenizer='morse'"),
         ([GELU, "--config.data.tokenizer=gpt2"], "prepare gpt2"),
+        ([GELU, "--config.data.name=tinystories"], "did you mean 'tiny_stories'"),
+        ([SWEEP, "--extend"], "--extend is given without --workdir"),
+        ([GELU, "--profile=t", "--workdir=w"], "--workdir=w has no effect with --profile"),
     ],
     ids=lambda value: value[-1][-30:] if isinstance(value, list) and value else "",
 )
@@ -67,7 +70,7 @@ def test_bad_input_is_refused(refused, words, told):
 def test_one_run_of_a_sweep_takes_another_seed(monkeypatch):
     taken = []
     monkeypatch.setattr(session, "run", lambda config, *_: taken.append(config) or 0)
-    commands.run(main, SWEEP, "--run=gelu-lr0.001-seed2", "--config.seed=7")
+    commands.run(main, SWEEP, "--run=gelu-lr0.0032-seed2", "--config.seed=7")
     assert [(one.seed, one.model.activation, one.sweep) for one in taken] == [(7, "gelu", ())]
 
 
@@ -78,11 +81,11 @@ def test_an_unwritable_workdir_is_refused(refused, tmp_path):
 
 def test_text_shorter_than_a_window_is_refused(refused, tmp_path):
     (tmp_path / "texts").mkdir()
-    for name in ("train.txt", "valid.txt"):
-        (tmp_path / "texts" / name).write_text("too short")
+    for name in ("train", "valid"):
+        (tmp_path / "texts" / f"{name}.txt").write_text(f"short {name}")
     commands.run(data.main, "prepare", "mine", "--from=texts")
     told = refused(main, *QUICK, "--config.data.name=mine")
-    assert "11 tokens" in told and "model.context=32" in told
+    assert "13 tokens" in told and "model.context=32" in told
 
 
 def without_times(path):
@@ -243,7 +246,7 @@ def test_sampling_is_a_function_of_its_flags(finished):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "--workdir is missing"),
+        ([], "no workdir is given"),
         (["--workdir=nowhere"], "no config.json"),
         (["--workdir=x", "--top_k=-1"], "top_k"),
         (["--temperature=nan"], "finite"),

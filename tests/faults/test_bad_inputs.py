@@ -381,13 +381,13 @@ def test_a_bad_environment_is_refused(refused, monkeypatch, environment, told):
 
 
 def test_a_platform_that_jax_lacks_is_refused(tmp_path):
-    done = in_a_process(tmp_path, "bench", "activations", "--activations=relu", JAX_PLATFORMS="nosuch")
+    done = in_a_process(tmp_path, "bench", "activations", "--names=relu", JAX_PLATFORMS="nosuch")
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.count("\n") == 1 and done.stderr.startswith("actlab: JAX_PLATFORMS=nosuch")
 
 
 def test_a_setting_that_jax_refuses_is_a_sentence(tmp_path):
-    done = in_a_process(tmp_path, "bench", "activations", "--activations=relu", JAX_ENABLE_X64="maybe")
+    done = in_a_process(tmp_path, "bench", "activations", "--names=relu", JAX_ENABLE_X64="maybe")
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "JAX_ENABLE_X64" in done.stderr
 
 

@@ -191,7 +191,7 @@ def _computed(path: pathlib.Path, manifests: Iterable[Mapping[str, Any]]) -> tra
 
 
 def _link(link: pathlib.Path, target: pathlib.Path) -> None:
-    link.parent.mkdir(exist_ok=True)
+    link.parent.mkdir(parents=True, exist_ok=True)
     if not link.is_symlink():
         # Relative, so that the workdir can be moved.
         link.symlink_to(os.path.relpath(target, link.parent))

@@ -63,9 +63,8 @@ def run(
             manifest.note_extension(records, n_before, len(prepared.runs))
         jobs = _write_jobs(prepared, path / "jobs", code)
         console.print(f"workdir     {path}")
-        console.print(
-            f"jobs        {len(jobs)} of {len(prepared.runs)} runs, by {executor.name}; each prints to jobs/N.log there"
-        )
+        of = f"{len(jobs)} for {len(prepared.runs)} runs"
+        console.print(f"jobs        {of}, by {executor.name}; each prints to jobs/N.log there")
         return Launch(jobs, executor, records, console).run(command)
 
 
@@ -182,8 +181,7 @@ class Launch:
             ended = "failed" if one in still_open else "finished"
             board.show(one, active.get(one.number, ended), one.step() if one in still_open else one.n_steps)
         # While jobs of a sweep that grew train again, the tables keep the runs that they have.
-        tabled = integrity.check(self._records).rows.keys()
-        if len(self._rows) > self._n_gathered and tabled <= self._rows.keys():
+        if len(self._rows) > self._n_gathered and integrity.check(self._records).rows.keys() <= self._rows.keys():
             jobs_lib.gather(self._records, self._jobs, self._rows, command)
             self._n_gathered = len(self._rows)
         return any(one.number in active for one in self._jobs)
