@@ -113,7 +113,8 @@ class ModelConfig:
     tie_embeddings: bool = field(True, "the output projection is the transposed token embedding")
     init: Literal["gpt2", "gain", "fan_in"] = field(
         "gpt2",
-        "gpt2 draws all weights with standard deviation 0.02; gain draws those of the feed-forward layers so that they "
+        "gpt2 draws weights with standard deviation 0.02, projections into the residual stream with 0.02 / sqrt(2 "
+        "n_layers); gain draws those of the feed-forward layers so that they "
         "preserve the second moment; fan_in draws those of all other matrices at 1/sqrt(inputs) as well",
         roles={"adaptable"},
     )
@@ -187,7 +188,7 @@ class DataConfig:
     )
     corruption: Literal["none", "shuffled", "random"] = field(
         "none",
-        "replaces training and validation text by tokens without order, drawn with the text's frequencies (shuffled) "
+        "replaces the text of all splits by tokens without order, drawn with the text's frequencies (shuffled) "
         "or uniformly (random)",
     )
     batch_size: int = field(64, "windows per step, over all processes", unit="windows", low=1, high=2**20)
@@ -211,7 +212,9 @@ class SwapConfig:
     """Another activation in the feed-forward layers of the first blocks of a trained model."""
 
     from_: str = field("", "the activation that is replaced, config.model.activation")
-    to: str = field("", "its replacement; both must be elementwise and ungated, without trained parameters")
+    to: str = field(
+        "", "its replacement; both must be elementwise, without trained parameters, and both plain or both gated"
+    )
     blocks: int = field(0, "number of blocks, counted from the input, that have the replacement", low=0)
 
 

@@ -1,4 +1,4 @@
-"""Models, the only room that imports flax. `build(config).apply(params, tokens)` gives (logits, statistics)."""
+"""Models, the only package that imports flax. `build(config).apply(params, tokens)` gives (logits, statistics)."""
 
 from actlab.models.generation import complete
 from actlab.models.layers import Readout

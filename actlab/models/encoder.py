@@ -41,7 +41,7 @@ class Encoder(nn.Module):
         tokens_BL: Int[Array, "B L"],
         segments_BL: Int[Array, "B L"] | None = None,
         real_BL: Bool[Array, "B L"] | None = None,
-        places_BK: Int[Array, "B K"] | None = None,
+        places_BP: Int[Array, "B P"] | None = None,
         shifts: tuple[Float[Array, "T F"], ...] | None = None,
     ) -> tuple[Float[Array, "B K D"], layers.Readout, tuple[layers.Hidden, ...]]:
         """What logits are projected from, the projection, hidden units per layer; see Model.hidden.
@@ -52,7 +52,7 @@ class Encoder(nn.Module):
         spec, length = self.spec, tokens_BL.shape[1]
         if length > spec.context:
             raise ValueError(f"{length} tokens do not fit into a context of {spec.context}")
-        if spec.n_classes and places_BK is not None:
+        if spec.n_classes and places_BP is not None:
             raise ValueError("a classifier reads the first token of each row: it takes no places")
         token_embedding = layers.embedding(spec, spec.vocab_size, "token_embedding")
         x_TD = self._embed(token_embedding, tokens_BL, segments_BL).reshape(-1, spec.d_embedding)
@@ -71,7 +71,7 @@ class Encoder(nn.Module):
         if spec.norm_position == "pre":
             x_TD = layers.Norm(spec, name="final_norm")(x_TD)
         x_BLD = x_TD.astype(spec.dtype).reshape(-1, length, spec.d_model)
-        return *self._read(x_BLD, places_BK, token_embedding), tuple(hidden)
+        return *self._read(x_BLD, places_BP, token_embedding), tuple(hidden)
 
     def _embed(self, token_embedding: nn.Embed, tokens_BL: Array, segments_BL: Array | None) -> Array:
         spec = self.spec
@@ -83,13 +83,13 @@ class Encoder(nn.Module):
         position_embedding = layers.embedding(spec, spec.context, "position_embedding")
         return x_BLD + position_embedding(jnp.arange(tokens_BL.shape[1]))[None]
 
-    def _read(self, x_BLD: Array, places_BK: Array | None, token_embedding: nn.Embed) -> tuple[Array, layers.Readout]:
+    def _read(self, x_BLD: Array, places_BP: Array | None, token_embedding: nn.Embed) -> tuple[Array, layers.Readout]:
         spec = self.spec
         if spec.n_classes:
             pooled_BD = Transform(spec, spec.pooler_activation, spec.d_model, name="pooler")(x_BLD[:, 0])
             return pooled_BD[:, None], layers.Output(spec, spec.d_model, spec.n_classes, name="classifier")()
-        if places_BK is not None:
-            x_BLD = jnp.take_along_axis(x_BLD, places_BK[:, :, None], axis=1)
+        if places_BP is not None:
+            x_BLD = jnp.take_along_axis(x_BLD, places_BP[:, :, None], axis=1)
         x_TE = Transform(spec, spec.head_activation, spec.d_embedding, name="head")(x_BLD.reshape(-1, spec.d_model))
         x_BKE = layers.Norm(spec, name="head_norm")(x_TE).astype(spec.dtype).reshape(*x_BLD.shape[:2], -1)
         if not spec.tie_embeddings:

@@ -47,6 +47,6 @@ def draw(logits_BV: Float[Array, "B V"], key: PRNGKeyArray, *, temperature: floa
     if temperature == 0:
         return jnp.argmax(logits_BV, axis=-1)
     if top_k:
-        least_BK = jax.lax.top_k(logits_BV, min(top_k, logits_BV.shape[-1]))[0]
-        logits_BV = jnp.where(logits_BV < least_BK[:, -1:], -jnp.inf, logits_BV)
+        least_B1 = jax.lax.top_k(logits_BV, min(top_k, logits_BV.shape[-1]))[0][:, -1:]
+        logits_BV = jnp.where(logits_BV < least_B1, -jnp.inf, logits_BV)
     return jax.random.categorical(key, logits_BV / temperature, axis=-1)

@@ -369,20 +369,20 @@ class FeedForward(nn.Module):
         spec = self.spec
         activation = activations.get(spec.activation)
         before, after = feed_forward_std(spec)
-        pre_TF = dense(spec, spec.d_hidden, "up", before)(x_TD)
-        pre_TF = pre_TF if shift_TF is None else pre_TF + shift_TF.astype(pre_TF.dtype)
+        z_TF = dense(spec, spec.d_hidden, "up", before)(x_TD)
+        z_TF = z_TF if shift_TF is None else z_TF + shift_TF.astype(z_TF.dtype)
         theta = trained_scalars(self, activation)
         if activation.draw and self.has_rng(DRAWS):
-            post_TF = activation.draw(self.make_rng(DRAWS), pre_TF, **theta)
+            a_TF = activation.draw(self.make_rng(DRAWS), z_TF, **theta)
         else:
-            post_TF = activation.fn(pre_TF, **theta)
-        value_TF = None
+            a_TF = activation.fn(z_TF, **theta)
+        v_TF = None
         if activation.gated:
-            value_TF = dense(spec, spec.d_hidden, "value", before)(x_TD)
-            post_TF = post_TF * activation.value_fn(value_TF)
+            v_TF = dense(spec, spec.d_hidden, "value", before)(x_TD)
+            a_TF = a_TF * activation.value_fn(v_TF)
         if spec.activation_norm != "none":
-            post_TF = HiddenNorm(spec, name="activation_norm")(post_TF)
-        return dense(spec, spec.d_model, "down", after)(post_TF), Hidden(pre_TF, post_TF, value_TF, theta)
+            a_TF = HiddenNorm(spec, name="activation_norm")(a_TF)
+        return dense(spec, spec.d_model, "down", after)(a_TF), Hidden(z_TF, a_TF, v_TF, theta)
 
 
 class Block(nn.Module):

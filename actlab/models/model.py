@@ -78,7 +78,7 @@ class Model:
         tokens_BL: Int[Array, "B L"],
         segments_BL: Int[Array, "B L"] | None = None,
         real_BL: Bool[Array, "B L"] | None = None,
-        places_BK: Int[Array, "B K"] | None = None,
+        places_BP: Int[Array, "B P"] | None = None,
         shifts: tuple[Float[Array, "T F"], ...] | None = None,
         key: PRNGKeyArray | None = None,
     ) -> tuple[Float[Array, "B K D"], layers.Readout, tuple[layers.Hidden, ...]]:
@@ -89,7 +89,7 @@ class Model:
         at which logits are wanted (by default all, K = L); a classifier has one place per row, K = 1. With a key, which
         only training gives, an activation with a `draw` is drawn anew in each layer.
         """
-        of_encoder = (segments_BL, real_BL, places_BK)
+        of_encoder = (segments_BL, real_BL, places_BP)
         if self.spec.kind == "encoder":
             inputs = (tokens_BL, *of_encoder, shifts)
             return Encoder(self.spec).apply({"params": params}, *inputs, rngs=_streams(key))  # type: ignore
@@ -186,7 +186,7 @@ class Costs:
     `flops_per_token` counts forward and backward of training: 6 per weight of a matrix product, and
     12 N L H K for attention scores and sums (Chowdhery et al. 2022, arXiv:2204.02311, appendix B). The
     projection to logits counts for the share of tokens at which logits are made.
-    `gated_mismatch` is the relative difference in feed-forward weights from a plain layer of width d_ff; 0 if plain.
+    `gated_mismatch` is the relative difference in feed-forward weights from a plain layer of width d_ff.
     """
 
     parameters: int

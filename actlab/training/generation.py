@@ -43,8 +43,7 @@ def write_text(
         )
     context = model.spec.context
     # The model may have more ids than the tokenizer, whose vocabulary is padded to a multiple of 64.
-    options = {"n_choices": tokenizer.vocab_size, "temperature": temperature, "top_k": top_k}
-    draw = jax.jit(functools.partial(complete, model, **options))
+    draw = _completion(model, tokenizer.vocab_size, temperature, top_k)
     written = [tokenizer.end_of_text, *tokenizer.encode(prompt).tolist()]
     n_prompt = len(written)
     key = jax.random.key(seed)
@@ -59,3 +58,9 @@ def write_text(
     drawn = written[n_prompt:][:n_tokens]
     end = drawn.index(tokenizer.end_of_text) if tokenizer.end_of_text in drawn else len(drawn)
     return tokenizer.decode(written[1:n_prompt] + drawn[:end])
+
+
+@functools.lru_cache(maxsize=4)
+def _completion(model: Model, n_choices: int, temperature: float, top_k: int) -> Any:
+    """`complete` with these options, compiled once for all texts."""
+    return jax.jit(functools.partial(complete, model, n_choices=n_choices, temperature=temperature, top_k=top_k))

@@ -33,7 +33,7 @@ class Examples(NamedTuple):
             "tokens_BL": self.tokens,
             "segments_BL": self.segments,
             "real_BL": self.real,
-            "places_BK": self.places,
+            "places_BP": self.places,
         }
 
     def of_targets(self, array_NBL: Shaped[np.ndarray, "*N B _"]) -> Shaped[np.ndarray, "*N B K"]:

@@ -158,24 +158,24 @@ class MaskedToken(Objective):
         most = math.ceil(self.fraction * length)
         # One draw serves all choices: each further draw adds about a hundred operations to compile.
         drawn = jax.random.uniform(key, (length + 2 * most + 1,))
-        order_L, kind_K, word_K = drawn[:length], drawn[length : length + most], drawn[length + most : -1]
+        order_L, kind_P, word_P = drawn[:length], drawn[length : length + most], drawn[length + most : -1]
         ordinary_L = ~jnp.isin(row_L, jnp.array(self.specials.ids()))
         n_chosen = jnp.floor(self.fraction * ordinary_L.sum() + drawn[-1])
         # The places with the largest draws are a uniform sample without replacement, of a size known to the compiler.
-        _, places_K = jax.lax.top_k(jnp.where(ordinary_L, order_L, -1.0), most)
-        chosen_K, targets_K = jnp.arange(most) < n_chosen, row_L[places_K]
-        shown_K = jnp.where(kind_K < HIDDEN + REPLACED, self._ordinary(word_K), targets_K)
-        shown_K = jnp.where(kind_K < HIDDEN, self.specials.mask, shown_K)
-        tokens_L = row_L.at[places_K].set(jnp.where(chosen_K, shown_K, targets_K))
-        return tokens_L, targets_K, chosen_K.astype(jnp.float32), places_K
+        _, places_P = jax.lax.top_k(jnp.where(ordinary_L, order_L, -1.0), most)
+        chosen_P, targets_P = jnp.arange(most) < n_chosen, row_L[places_P]
+        shown_P = jnp.where(kind_P < HIDDEN + REPLACED, self._ordinary(word_P), targets_P)
+        shown_P = jnp.where(kind_P < HIDDEN, self.specials.mask, shown_P)
+        tokens_L = row_L.at[places_P].set(jnp.where(chosen_P, shown_P, targets_P))
+        return tokens_L, targets_P, chosen_P.astype(jnp.float32), places_P
 
-    def _ordinary(self, drawn_K: Float[Array, "K"]) -> Int[Array, "K"]:
+    def _ordinary(self, drawn_P: Float[Array, "P"]) -> Int[Array, "P"]:
         """Maps uniform numbers in [0, 1) to tokens that are not special, each equally likely."""
         specials = [i for i in self.specials.ids() if i < self.n_ids]
-        tokens_K = (drawn_K * (self.n_ids - len(specials))).astype(jnp.int32)
+        tokens_P = (drawn_P * (self.n_ids - len(specials))).astype(jnp.int32)
         for special in specials:  # ascending: each id is shifted past the special ids up to it
-            tokens_K += tokens_K >= special
-        return tokens_K
+            tokens_P += tokens_P >= special
+        return tokens_P
 
 
 @dataclasses.dataclass(frozen=True)

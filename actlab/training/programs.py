@@ -43,10 +43,10 @@ class Scores(NamedTuple):
 
 
 class Functions(NamedTuple):
-    """The compiled functions of a program over R lanes; jit compiles those that are never called at no cost."""
+    """The compiled functions of a program over R lanes; those that are never called are never compiled."""
 
     init: Any  # (seeds [R]) -> state
-    train: Any  # (state, lanes, rows [R, K, B, W], n_steps) -> (state, metrics [R, K]); the state is donated
+    train: Any  # (state, lanes, rows [R, S, B, W], n_steps) -> (state, metrics [R, S]); the state is donated
     evaluate: Any  # (params, examples [N, B, ...]) -> steps.Evaluated [R, N]
     probe: Any  # (lanes, state, batch [B, ...], 1) -> {name: [R]}
     curvature: Any  # (params, batch [B, ...], 1) -> {name: [R]}
@@ -64,7 +64,7 @@ class Program:
     functions: Functions
     lanes: Lane  # of arrays [R] on the devices
     mesh: jax.sharding.Mesh
-    rows_shape: tuple[int, ...]  # [R, K, B, W] of one call's rows
+    rows_shape: tuple[int, ...]  # [R, S, B, W] of one call's rows
     abstract_state: steps.TrainState  # shapes, dtypes and shardings, for restoring
 
     @property
@@ -117,7 +117,7 @@ class Program:
 
         return state._replace(params=jax.tree_util.tree_map_with_path(filled, state.params))
 
-    def rows(self, fetch: Callable[[slice, slice], Int32[np.ndarray, "r K b W"]]) -> Int32[Array, "R K B W"]:
+    def rows(self, fetch: Callable[[slice, slice], Int32[np.ndarray, "r K b W"]]) -> Int32[Array, "R S B W"]:
         """Training rows on the devices; `fetch` is called with a slice of lanes and a slice of the batch.
 
         Each process fetches only the rows of its own devices.
@@ -129,13 +129,13 @@ class Program:
             return jax.make_array_from_callback(self.rows_shape, sharding, fetch_shard, dtype=np.int32)
 
     def train(
-        self, state: steps.TrainState, rows_RKBW: Int32[Array, "R K B W"], n_steps: int
+        self, state: steps.TrainState, rows_RSBW: Int32[Array, "R S B W"], n_steps: int
     ) -> tuple[steps.TrainState, steps.Metrics]:
-        """The first `n_steps` updates on K batches per lane, and metrics [R, K], of which the first n_steps count.
+        """The first `n_steps` updates on S batches per lane, and metrics [R, S], of which the first n_steps count.
 
         A lane whose loss is not finite is frozen after that update; its metrics end there.
         """
-        return self.functions.train(state, self.lanes, rows_RKBW, self._scalar(n_steps))
+        return self.functions.train(state, self.lanes, rows_RSBW, self._scalar(n_steps))
 
     def evaluate(
         self, state: steps.TrainState, pieces: Sequence[Examples]
@@ -307,7 +307,7 @@ def _train(
     alone: bool,
     state: Any,
     lane: Lane,
-    rows_KBW: Array,
+    rows_SBW: Array,
     n_steps: Array,
 ) -> Any:
     """`n_steps` updates of one lane, fewer if it diverges.
@@ -325,14 +325,14 @@ def _train(
 
     def update(carry: Any) -> Any:
         i, state, metrics = carry
-        next_state, new = steps.train_step(model, config, lane, state, rows_KBW[i], objective)
+        next_state, new = steps.train_step(model, config, lane, state, rows_SBW[i], objective)
         if not alone:
             next_state = jax.tree.map(lambda old, new: jnp.where(state.diverged, old, new), state, next_state)
             new = jax.tree.map(lambda one: jnp.where(state.diverged, 0.0, one), new)
-        return i + 1, next_state, jax.tree.map(lambda all_K, one: all_K.at[i].set(one), metrics, new)
+        return i + 1, next_state, jax.tree.map(lambda all_S, one: all_S.at[i].set(one), metrics, new)
 
     # Places beyond n_steps, or after a divergence, stay 0; the loop reads none of them.
-    empty = steps.Metrics(*(jnp.zeros(rows_KBW.shape[0], jnp.float32) for _ in steps.Metrics._fields))
+    empty = steps.Metrics(*(jnp.zeros(rows_SBW.shape[0], jnp.float32) for _ in steps.Metrics._fields))
     return jax.lax.while_loop(goes_on, update, (jnp.int32(0), state, empty))[1:]
 
 

@@ -1,6 +1,5 @@
 """One AdamW update and one evaluation of one lane. Pure: jit, vmap, donation and sharding happen in programs.py."""
 
-import collections
 from typing import Any, NamedTuple
 
 import jax
@@ -8,15 +7,19 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int
 
-from actlab import config as config_lib
 from actlab.config import Config, OptimizerConfig
 from actlab.models import Model
 from actlab.training import losses
 from actlab.training.losses import Examples
 from actlab.training.objectives import NEXT_TOKEN, Objective
 
-# The traced fields by their last names: seed, learning_rate, weight_decay. Numbers of one run, arrays [R] of a program.
-Lane = collections.namedtuple("Lane", [path.rpartition(".")[2] for path in config_lib.paths("traced")])
+
+class Lane(NamedTuple):
+    """The traced fields of a run, in the order of the schema; arrays [R] of a program."""
+
+    seed: Any
+    learning_rate: Any
+    weight_decay: Any
 
 
 class TrainState(NamedTuple):
@@ -89,9 +92,9 @@ class Evaluated(NamedTuple):
 
 def eval_step(model: Model, params: Any, examples: Examples, counts_hits: bool) -> Evaluated:
     """One batch; its losses are added up on the host, in float64."""
-    losses_BK, hits = losses.of_targets(model, params, examples, counts_hits)
+    losses_BP, hits = losses.of_targets(model, params, examples, counts_hits)
     confusion = losses.confusion(model, params, examples) if model.spec.n_classes else None
-    return Evaluated(losses_BK, hits, confusion)
+    return Evaluated(losses_BP, hits, confusion)
 
 
 def schedule_fraction(config: OptimizerConfig, n_steps: int, step: Int[Array, ""]) -> Float[Array, ""]:
@@ -126,7 +129,7 @@ def adamw(
 ) -> optax.GradientTransformation:
     """Clipping by global norm, then AdamW (Loshchilov and Hutter 2017, arXiv:1711.05101): p -= lr (m adam + wd p).
 
-    `rate_multipliers` has the m of each array, 1 by default. They do not multiply the decay, as in mup's own AdamW: how
+    `rate_multipliers` has the m of each array, 1 by default. The decay is not multiplied, as in mup's own AdamW: how
     fast weights are forgotten does not depend on the width.
     """
     clip = optax.clip_by_global_norm(config.clip_norm) if config.clip_norm else optax.identity()

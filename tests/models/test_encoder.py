@@ -131,7 +131,7 @@ def test_logits_at_places_are_those_of_all_places(tiny, changes):
     model, params, tokens = build(tiny, changes)
     places = jnp.array([[0, 3, 7], [5, 5, 1], [2, 0, 4]])
     whole, _ = model.apply(params, tokens)
-    some, _ = model.apply(params, tokens, places_BK=places)
+    some, _ = model.apply(params, tokens, places_BP=places)
     np.testing.assert_allclose(some, np.take_along_axis(np.asarray(whole), places[:, :, None], 1), rtol=1e-4, atol=1e-4)
 
 
@@ -201,7 +201,7 @@ def test_misuse_is_an_error(tiny):
         model.extend(params, tokens, model.empty_cache(3), 0)
     with pytest.raises(ValueError, match="takes no places"):
         classifier, its, _ = build(tiny, {**BERT, "model.n_classes": 2})
-        classifier.apply(its, tokens, places_BK=jnp.zeros((3, 1), int))
+        classifier.apply(its, tokens, places_BP=jnp.zeros((3, 1), int))
     decoder = models.build(tiny.model)
     with pytest.raises(ValueError, match="a decoder"):
         decoder.apply(decoder.init(jax.random.key(0)), tokens, real_BL=REAL)
@@ -212,7 +212,7 @@ def test_costs_count_the_head_by_the_share_of_tokens_it_reads(tiny):
     costs = models.costs(model, read=0.25)
     assert costs.parameters == sum(leaf.size for leaf in jax.tree.leaves(params))
     two = jnp.zeros((3, 2), int)
-    compiled = jax.jit(lambda p: model.apply(p, tokens, places_BK=two)[0]).lower(params).compile()
+    compiled = jax.jit(lambda p: model.apply(p, tokens, places_BP=two)[0]).lower(params).compile()
     forward = compiled.cost_analysis()["flops"] / tokens.size
     assert costs.flops_per_token / 3 < forward < costs.flops_per_token / 3 * 1.06
     everywhere = models.costs(model).flops_per_token

@@ -22,15 +22,15 @@ def of_width(tiny, width, **changes):
     )
 
 
-def trained(config, rates, rows_KBW):
-    """(states before and after one step per batch, losses [R, K]) at each of the rates, with one seed."""
+def trained(config, rates, rows_SBW):
+    """(states before and after one step per batch, losses [R, S]) at each of the rates, with one seed."""
     model = models.build(config.model)
 
     def of_rate(rate):
         lane = Lane(jnp.int32(1), rate, jnp.float32(0))
         start = steps.init_state(model, config, lane.seed)
         end, metrics = jax.lax.scan(
-            lambda state, rows: steps.train_step(model, config, lane, state, rows), start, rows_KBW
+            lambda state, rows: steps.train_step(model, config, lane, state, rows), start, rows_SBW
         )
         return start, end, metrics.loss
 
