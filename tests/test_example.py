@@ -77,7 +77,7 @@ def test_curves_without_a_formula_are_the_function_and_break_at_its_kinks():
 def test_the_study_is_planned_and_one_of_its_runs_trains(mine, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plan = commands.run(main.main, CONFIG, *QUICK, "--dry_run")
-    assert "72 runs" in plan
+    assert "96 runs" in plan
     commands.run(main.main, CONFIG, *QUICK, "--run=mine-lr0.01-seed1", "--workdir=w")
     (row,) = csv.DictReader((tmp_path / "w/results.csv").read_text().splitlines())
     assert (row["activation"], row["status"], row["steps"]) == ("mine", "finished", "4")
