@@ -33,8 +33,14 @@ def test_all_holds_where_there_are_no_results(run, monkeypatch):
     assert "saves runs" in out
 
 
-def test_the_studies_of_the_folder_are_read_by_default_and_others_by_flag(run, tables, tmp_path, monkeypatch):
+@pytest.fixture
+def floors_alone(monkeypatch):
+    """Of the checks those of results, and a single world."""
     monkeypatch.setattr(validity, "WORLDS", validity.WORLDS[:1])
+    monkeypatch.setattr(validity, "_at_given_rates", lambda *_: iter(()))
+
+
+def test_the_studies_of_the_folder_are_read_by_default_and_others_by_flag(run, tables, tmp_path, floors_alone):
     tables.write(tmp_path / "experiments" / "one" / "results.csv", rows(tables))
     code, out = run("--nocompare")
     assert code == 0 and "none of 6 runs" in out and "saves runs" not in out
@@ -43,8 +49,7 @@ def test_the_studies_of_the_folder_are_read_by_default_and_others_by_flag(run, t
     assert code == 0 and "none of 2 runs" in out
 
 
-def test_a_loss_below_the_floor_is_exit_code_1_and_a_sentence(run, tables, tmp_path, monkeypatch):
-    monkeypatch.setattr(validity, "WORLDS", validity.WORLDS[:1])
+def test_a_loss_below_the_floor_is_exit_code_1_and_a_sentence(run, tables, tmp_path, floors_alone):
     path = tables.write(tmp_path / "results.csv", rows(tables, floor=1.01))
     code, out = run(f"--runs={path}", "--nocompare")
     assert code == 1

@@ -134,7 +134,7 @@ def test_a_folder_of_notes_is_read_with_the_folders_in_it_but_not_hidden_ones(tm
 @pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst", ".parquet", ".arrow"])
 def test_a_large_file_is_read_as_a_stream(tmp_path, suffix):
     rng = np.random.default_rng(0)
-    texts = ["".join(map(chr, rng.integers(97, 123, 20_000))) for _ in range(2000)]
+    texts = [rng.integers(97, 123, 20_000, np.uint8).tobytes().decode() for _ in range(2000)]
     path = write(tmp_path / f"large{suffix}", texts)
     del texts
     tracemalloc.start()

@@ -623,8 +623,3 @@ def test_a_bad_line_of_texts_is_refused(tmp_path, content, told):
     with pytest.raises(UserError, match="line 2") as caught:
         data.prepare("x", tmp_path / "data", source=tmp_path / "x.jsonl", progress=False)
     assert told in str(caught.value) and not (tmp_path / "data").exists()
-
-
-def test_there_are_enough_rows():
-    assert len(FIELDS) + len(WORDS) + len(CONFIGS) + len(PYTHONS) + len(MODELS) + len(TEXTS) > 150
-    assert len({line for line, *_ in (*FIELDS, *WORDS)}) == len(FIELDS) + len(WORDS)
