@@ -140,10 +140,12 @@ def _lane(spec: ProgramSpec, config: Config) -> tuple[Params, str]:
     if config.model.use_bias and not origin.model.use_bias:
         params = _with_zero_biases(spec.model, params)
     if config.finetune.fold:
-        # The run's own fields, heads included, which may differ: they change no hidden unit.
         model = dataclasses.replace(origin.model, use_bias=config.model.use_bias)
         before = models.build(model, swap=origin.swap)
-        heads = {name: part for name, part in before.init(jax.random.key(0)).items() if name not in params}
+        # Heads that it lacks are zeros, which change no hidden unit.
+        shapes = jax.eval_shape(before.init, jax.random.key(0))
+        zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, np.float32), shapes)
+        heads = {name: part for name, part in zeros.items() if name not in params}
         params = folded(before, spec.model, params | heads, *_batches(spec, config))
         params = {name: part for name, part in params.items() if name not in heads}
     kept, drawn = _fitted(spec.model, params)

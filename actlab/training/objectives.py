@@ -139,7 +139,7 @@ class MaskedToken(Objective):
         Raises:
             UserError: if the fraction is so small that no token is chosen.
         """
-        examples = jax.tree.map(np.asarray, self._masked(jax.random.key(VALIDATION_SEED), jnp.asarray(rows)))
+        examples = jax.tree.map(np.asarray, _masked(self, jax.random.key(VALIDATION_SEED), rows))
         if not examples.weights.any():
             raise UserError(
                 f"config.data.mask_fraction={self.fraction} chooses no token of the validation or test set: raise it, "
@@ -176,6 +176,10 @@ class MaskedToken(Objective):
         for special in specials:  # ascending: each id is shifted past the special ids up to it
             tokens_P += tokens_P >= special
         return tokens_P
+
+
+# One program for an evaluation's rows; its operations one by one are a hundred.
+_masked = jax.jit(MaskedToken._masked, static_argnums=0)
 
 
 @dataclasses.dataclass(frozen=True)
