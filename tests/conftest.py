@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import os
 import pathlib
+import shutil
 import types
 
 import chromium
@@ -24,6 +25,11 @@ from actlab.sweeps import session
 from actlab.training import programs
 from actlab.training.objectives import NEXT_TOKEN
 
+# Checkpoints of thousands of small files are written several times as fast to memory as to a disk.
+_MEMORY = pathlib.Path("/dev/shm")
+if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+
 jax.config.update("jax_numpy_rank_promotion", "raise")
 hypothesis.settings.register_profile("actlab", deadline=None)  # no test asserts on time
 hypothesis.settings.load_profile("actlab")
@@ -40,7 +46,7 @@ def compilation_cache(tmp_path_factory):
     folder = os.environ.get("JAX_COMPILATION_CACHE_DIR") or ours
     settings = {
         "jax_compilation_cache_dir": str(folder),
-        "jax_persistent_cache_min_compile_time_secs": 0.02,
+        "jax_persistent_cache_min_compile_time_secs": 0,
         "jax_persistent_cache_min_entry_size_bytes": 0,
     }
     for name, value in settings.items():
