@@ -123,11 +123,12 @@ class Answer:
         beaten |= {pair.first for pair in self.pairs if pair.verdict == Verdict.REFUTED}
         best, *others = sorted(self.table, key=lambda row: row["activation"] in beaten)
         name = best["activation"]
-        states = {other["activation"]: self._against(name, other["activation"]) for other in others}
+        states = {other["activation"]: _oriented(self.pairs, name, other["activation"]) for other in others}
         level = [other for other, state in states.items() if state.verdict == Verdict.EQUIVALENT]
         unclear = [other for other, state in states.items() if state.verdict == Verdict.UNDECIDED]
         taken = f"Take {name} at {best['learning_rate']:g}" if not unclear else f"So far {name} is lowest"
-        found = [f"{taken}{f', or {_either(level)}' if level and not unclear else ''}{self._but(name, states)}."]
+        also = "".join(f", or {other}" for other in level) if not unclear else ""
+        found = [f"{taken}{also}{self._but(name, states)}."]
         # What is known before what is open.
         for other, state in sorted(states.items(), key=lambda item: item[1].verdict == Verdict.UNDECIDED):
             interval = f"{_number(-state.high)} to {_number(-state.low)}"
@@ -198,9 +199,6 @@ class Answer:
             "seconds": round(self.spent, 1),
             "budget": self.budget,
         }
-
-    def _against(self, one: str, other: str) -> PairState:
-        return _oriented(self.pairs, one, other)
 
     def _but(self, name: str, others: Iterable[str]) -> str:
         """Where another activation is lower at a further width."""
@@ -384,10 +382,6 @@ _WORDS = {
     Verdict.EQUIVALENT: "equivalent",
     Verdict.UNDECIDED: "undecided",
 }
-
-
-def _either(names: list[str]) -> str:
-    return " or ".join(names)
 
 
 def _finite(value: float) -> float | None:

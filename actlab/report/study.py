@@ -101,11 +101,6 @@ class Study:
         return tuple(sorted({run.seed for run in self.runs}))
 
     @property
-    def ended(self) -> tuple["Run", ...]:
-        """Runs that have a result."""
-        return tuple(run for run in self.runs if run.result)
-
-    @property
     def conditions(self) -> tuple[str, ...]:
         """Values on the other axes in words; one empty text if there are no other axes."""
         return tuple(dict.fromkeys(run.condition for run in self.runs))

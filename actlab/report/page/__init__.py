@@ -28,10 +28,10 @@ Value = str | int | float | None
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-    """A paragraph. A lead is set larger, a note smaller; a warning is marked."""
+    """A paragraph. A note is set smaller; a warning is marked."""
 
     words: str
-    kind: Literal["plain", "lead", "note", "warning"] = "plain"
+    kind: Literal["plain", "note", "warning"] = "plain"
 
 
 @dataclasses.dataclass(frozen=True)
