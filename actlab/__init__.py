@@ -18,7 +18,11 @@ def __getattr__(name: str) -> _Any:
     if name in _CALLS:
         return getattr(_importlib.import_module("actlab.api"), name)
     if name == "__version__":
-        return _importlib.import_module("importlib.metadata").version("actlab")
+        metadata = _importlib.import_module("importlib.metadata")
+        try:
+            return metadata.version("actlab")
+        except metadata.PackageNotFoundError as error:
+            raise AttributeError("actlab is not installed, and has no version") from error
     if name not in _PACKAGES:
         raise AttributeError(f"module 'actlab' has no attribute {name!r}")
     return _importlib.import_module(f"actlab.{name}")

@@ -10,3 +10,5 @@ from actlab import training as training
 from actlab import workdir as workdir
 from actlab.api import compare as compare
 from actlab.api import train as train
+
+__version__: str

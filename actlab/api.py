@@ -91,11 +91,11 @@ def compare(
     base = _config(config)
     if text is not None:
         base = config_lib.replace(base, **{"data.name": data.prepare_text(text, base.data.dir, field=field)})
-    base = _with_data(base)
     label = "compare-" + "-".join(re.sub(r"[^\w.]+", "_", name).strip("_") for name in chosen)
     if len(label) > _LONGEST_LABEL:
         label = f"compare-{len(chosen)}-activations-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
     folder = pathlib.Path(workdir or f"runs/{label}-{config_lib.fingerprint(base)[:8]}")
+    base = _with_data(base, folder / "search" / "config.json")
     console = console or lines()
 
     def show(answer: Answer, width: int) -> None:
@@ -120,13 +120,13 @@ def train(config: Configured, *, workdir: str | pathlib.Path | None = None, **ch
         KeyboardInterrupt: if it was stopped; the same call resumes.
     """
     logging.set_verbosity(logging.ERROR)
-    one = _with_data(config_lib.replace(_config(config), **changes))
+    one = config_lib.replace(_config(config), **changes)
     if one.sweep:
         raise UserError("config.sweep is set: actlab.train trains one run; train a sweep with actlab.main.")
     label = pathlib.Path(str(config).partition(":")[0]).stem if isinstance(config, (str, pathlib.Path)) else "train"
     # Named before the data is known, which fills in open fields: the name follows from the call alone.
     folder = pathlib.Path(workdir) if workdir else session.default_workdir(label, one)
-    if code := session.run(one, label, folder, ["actlab.train"]):
+    if code := session.run(_with_data(one, folder / "config.json"), label, folder, ["actlab.train"]):
         raise KeyboardInterrupt(f"stopped with exit code {code}: the same call resumes")
     records = Workdir(folder, writes=False)
     return Run(folder, records.results()[0], Table(records.metrics()))
@@ -156,7 +156,12 @@ def _config(config: Configured | None) -> Config:
     return overrides.read(None if config is None else str(config), (), presets.compared).config
 
 
-def _with_data(config: Config) -> Config:
-    """With the data that "auto" means now: what is begun on it goes on with it, whatever is prepared later."""
-    name = data.resolve_name(config.data.name, config.data.dir, config.finetune.task)
+def _with_data(config: Config, begun: pathlib.Path) -> Config:
+    """With the data that "auto" means: that of the config with which a folder was begun, or what is prepared now."""
+    if config.data.name != "auto":
+        return config
+    if begun.is_file():
+        name = config_lib.load(begun).data.name
+    else:
+        name = data.resolve_name("auto", config.data.dir, config.finetune.task)
     return config_lib.replace(config, **{"data.name": name})

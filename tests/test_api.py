@@ -84,13 +84,14 @@ def test_a_config_is_a_file_a_dict_or_the_dataclass_and_a_budget_may_be_a_number
         assert called[-1][3] == 1200.0
 
 
-def test_what_auto_means_is_settled_before_a_folder_is_named(called, monkeypatch):
-    for known in ("story_grammar", "mine"):
-        monkeypatch.setattr(api.data, "resolve_name", lambda *_, known=known: known)
+def test_auto_is_the_data_that_a_folder_was_begun_with_or_what_is_prepared_now(called, monkeypatch, tmp_path):
+    monkeypatch.setattr(api.data, "resolve_name", lambda *_: "tiny_stories")
+    begun = replace(actlab.config.Config(), **{"data.name": "story_grammar"})
+    (tmp_path / "config.json").write_text(actlab.config.to_json(begun))
+    for folder in (tmp_path, tmp_path / "new"):
         with pytest.raises(Called):
-            actlab.train(actlab.config.Config())
-    (one, _, first, *_), (other, _, second, *_) = called
-    assert (one.data.name, other.data.name) == ("story_grammar", "mine") and first != second
+            actlab.train(actlab.config.Config(), workdir=folder)
+    assert [given[0].data.name for given in called] == ["story_grammar", "tiny_stories"]
 
 
 def test_a_run_that_diverged_says_so_and_has_no_model(small_sweep, tmp_path):

@@ -284,6 +284,8 @@ def _oriented(states: Sequence[PairState], one: str, other: str) -> PairState:
                 high=-pair.low,
                 allowance_low=pair.allowance_high,
                 allowance_high=pair.allowance_low,
+                mean_low=-pair.mean_high,
+                mean_high=-pair.mean_low,
             )
     raise KeyError((one, other))
 

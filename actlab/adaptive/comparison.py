@@ -184,6 +184,8 @@ class Comparison:
                 "choose another workdir."
             )
         theirs = config_lib.from_json(json.dumps(known["config"]))
+        if theirs.data.name == "auto":  # of an older version; the stages know the data
+            theirs = config_lib.replace(theirs, **{"data.name": self._config.data.name})
         if path := config_lib.first_difference(self._config, theirs):
             ours, other = (config_lib.flat(one)[path] for one in (self._config, theirs))
             raise UserError(
@@ -198,17 +200,21 @@ class Comparison:
         Raises:
             UserError: for a stage without its config.json.
         """
-        for width, stage in [(self._width, "search"), *((width, self._stage(width)) for width in self._configs)]:
+        # Once the rates are fixed the search decides nothing any more, and its checkpoints are gone.
+        stages = [] if self._known["rates"] else [(self._width, "search")]
+        for width, stage in [*stages, *((width, self._stage(width)) for width in self._configs)]:
             records = Workdir(self._path / stage, writes=False)
             if not integrity.check(records).problems:
                 continue
-            if not (records.path / "config.json").is_file():
-                raise UserError(f"{records.path}/config.json is lost: restore it, or choose another workdir.")
-            config = config_lib.load(records.path / "config.json")
+            file = records.path / "config.json"
+            config = config_lib.load(file) if file.is_file() else Config()
             places = {run.name: _place(run.config) for run in sweep.expand(config)}
             parts, ended = manifest.parts(records), records.manifest().get("ended", {})
+            if not set(itertools.chain.from_iterable(parts.values())) <= places.keys():
+                raise UserError(f"{file} is lost, or not as it was written: restore it, or choose another workdir.")
             goals = {places[parts[part][0]]: one["step"] for part, one in ended.items()}
-            self._train(stage, width, goals, dict(config.sweep)["seed"], 0.0, stop)
+            if not self._train(stage, width, goals, dict(config.sweep)["seed"], 0.0, stop):
+                raise KeyboardInterrupt
 
     def _save(self) -> None:
         self._path.mkdir(parents=True, exist_ok=True)
@@ -416,7 +422,7 @@ class Comparison:
             training = session.Session(prepared, records, self._quiet, self._compiled)
             with _Status(self._console) as display:
                 stopped = training.train(steps, stop, display)[1]
-        if not stopped:
+        if not stopped and worth:
             self._trained[width] += worth
             self._seconds[width] += self._clock() - begin
         self._save()
@@ -434,6 +440,9 @@ class Comparison:
         return "judgement" if width == self._width else f"judgement-{width}"
 
     def _searched(self) -> dict[str, dict[float, search.Progress]]:
+        """What the search has tried; nothing if that was damaged after it was over."""
+        if self._known["rates"] and integrity.check(Workdir(self._path / "search", writes=False)).problems:
+            return {name: {} for name in self._activations}
         return outcomes.searched(self._path / "search", self._activations, self._quarter)
 
     def _judged(self) -> dict[int, Judged]:

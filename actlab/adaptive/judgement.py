@@ -57,13 +57,15 @@ class PairState:
     decided_at: int | None  # the number of seeds at which it was
     allowance_low: float = 0.0  # by which the interval is wider at either end, however many seeds there are
     allowance_high: float = 0.0
+    mean_low: float = -math.inf  # the interval without them
+    mean_high: float = math.inf
 
     def settles(self, margin: float) -> bool:
         """Whether enough seeds would decide the pair, for some mean that its interval leaves possible."""
-        least = -math.inf if math.isinf(self.allowance_low) else self.low + self.allowance_low
-        most = math.inf if math.isinf(self.allowance_high) else self.high - self.allowance_high
-        is_equivalent = max(least, self.allowance_low - margin) < min(most, margin - self.allowance_high)
-        return -least > self.allowance_high or most > self.allowance_low or is_equivalent
+        is_equivalent = max(self.mean_low, self.allowance_low - margin) < min(
+            self.mean_high, margin - self.allowance_high
+        )
+        return -self.mean_low > self.allowance_high or self.mean_high > self.allowance_low or is_equivalent
 
     def needed(self, margin: float) -> float:
         """The half width at which the interval decides, if the mean is as it seems; not positive if none does."""
@@ -186,8 +188,10 @@ def _state(
     n_seeds, first = len(differences), first_look(n_pairs)
     mean = float(differences.mean()) if n_seeds else math.nan
     low, high, verdict, decided_at = -math.inf, math.inf, Verdict.UNDECIDED, None
+    of_mean = -math.inf, math.inf
     if n_seeds >= first:
         lows, highs = _intervals(differences, n_pairs)
+        of_mean = float(lows.max()), float(highs.min())
         lows, highs = lows - allowed[0][first - 1 :], highs + allowed[1][first - 1 :]
         for n, (below, above) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True), first):
             if n > first and n_failing[n - 1] > n_failing[n - 2]:
@@ -199,7 +203,7 @@ def _state(
                 verdict = _verdict(low, high, margin)
                 decided_at = None if verdict == Verdict.UNDECIDED else n
     last = [float(one[-1]) if n_seeds else 0.0 for one in allowed]
-    return PairState(*pair, verdict, mean, low, high, n_seeds, decided_at, *last)
+    return PairState(*pair, verdict, mean, low, high, n_seeds, decided_at, *last, *of_mean)
 
 
 def _verdict(low: float, high: float, margin: float) -> Verdict:

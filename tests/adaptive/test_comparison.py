@@ -14,7 +14,7 @@ from rich.console import Console
 from actlab import api
 from actlab.adaptive import comparison as comparison_lib
 from actlab.adaptive import judgement
-from actlab.adaptive.answer import Answer, Measured, Width, duration, page
+from actlab.adaptive.answer import Answer, Measured, Width, _oriented, duration, page
 from actlab.adaptive.comparison import Comparison
 from actlab.adaptive.search import RUNGS, Found, Task
 from actlab.analysis.effects import Verdict
@@ -231,7 +231,7 @@ def test_the_answer_names_the_lowest_and_turns_pairs_round(turn):
     verdicts = {(row["first"], row["second"]): row["verdict"] for row in answer.verdicts}
     assert verdicts["worse", "even"] == "higher" if turn else verdicts["even", "worse"] == "lower"
     assert answer.decided and answer.table[-1]["activation"] == "worse"
-    against = answer._against("even", "worse")
+    against = _oriented(answer.pairs, "even", "worse")
     assert against.verdict == Verdict.SUPPORTED and against.low <= against.mean <= against.high < 0
     assert "worse" not in answer.sentences[0] and answer.table[0]["activation"] in answer.sentences[0]
     text = page(answer, "actlab compare 'a<b' even")

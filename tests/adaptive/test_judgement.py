@@ -189,3 +189,11 @@ def test_a_pair_is_given_up_where_no_number_of_seeds_settles_it():
     assert far.needed(0.0025) == pytest.approx(1.001 - 0.002, abs=1e-3)
     (early,) = judge({"a": near["a"][:2], "b": near["b"][:2]}, 0.0025, {"a": 0.002, "b": 0.0})
     assert early.settles(0.0025)
+
+
+def test_with_one_rate_unresolved_a_pair_goes_on_only_while_the_other_end_may_decide():
+    noise = np.random.default_rng(0).normal(0, 0.01, 40)
+    for difference, settled in ((-0.02, True), (0.5, False)):
+        (state,) = judge({"a": noise + difference, "b": 0 * noise}, 0.0025, {"a": math.inf, "b": 0.0})
+        assert state.low == -math.inf and state.settles(0.0025) == settled
+    assert state.verdict == Verdict.UNDECIDED
