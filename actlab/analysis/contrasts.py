@@ -98,7 +98,7 @@ class Grid:
         return sorted(set.intersection(*cells)) if cells else []
 
     def learned(self, name: str, rates: Iterable[float], seeds: Sequence[int]) -> bool:
-        """Whether any of these runs ended below the loss it began with; one that collapsed may have."""
+        """Whether any of these runs ended below the loss it began with, as one that collapsed has."""
         return any(self.cells[name][rate][seed].failed in ("", "collapsed") for rate in rates for seed in seeds)
 
     def curves(self, name: str, rates: Sequence[float], seeds: Sequence[int]) -> Curves:

@@ -58,6 +58,10 @@ class Contrast:
     trend: bool = False
     control: bool = False
 
+    def __post_init__(self) -> None:
+        if self.log and self.of in (LOSS, SENSITIVITY):
+            raise UserError(f"log=True of {self.of} mixes units: a contrast of logarithms is one of a column.")
+
     @property
     def arms(self) -> tuple[Arm, ...]:
         """The arms, in the order of the terms."""

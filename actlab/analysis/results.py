@@ -117,15 +117,15 @@ class Result:
 
     @property
     def failed(self) -> str:
-        """How it failed: "diverged", "collapsed" (no lower than the trivial loss), or "learned nothing" since it began.
+        """How it failed: "diverged", "learned nothing" since it began, or "collapsed" (no lower than the trivial loss).
 
         "" for a run that did not fail. Without a trivial loss no run is known to have collapsed.
         """
         if self.status == "diverged":
             return "diverged"
-        if self.trivial_loss is not None and self.final_loss >= self.trivial_loss:
-            return "collapsed"
-        return "" if self.learned else "learned nothing"
+        if not self.learned:
+            return "learned nothing"
+        return "collapsed" if self.trivial_loss is not None and self.final_loss >= self.trivial_loss else ""
 
     @property
     def loss(self) -> float:
@@ -163,6 +163,9 @@ def read_each(paths: Sequence[pathlib.Path]) -> list[list[Result]]:
     for other in configs[1:]:
         _require_alike(configs[0], other, axes)
     tables = [source.results(axes) for source in sources]
+    done = {result.place for result in itertools.chain(*tables) if result.done}
+    # A run that waits in one workdir may be done in another.
+    tables = [[one for one in table if one.status != WAITING or one.place not in done] for table in tables]
     every = list(itertools.chain(*tables))
     return [[_with_initial_loss(result, every) for result in table] for table in tables]
 
@@ -212,7 +215,8 @@ class _Source:
             raise UserError(f"{path} has no column {', '.join(missing)}: give a results.csv as a sweep writes it.")
         if not self.rows:
             raise UserError(f"{path} has no row: train first.")
-        if (self.path.parent / records.MANIFEST).is_file():  # of a workdir the sweep says what is still to come
+        # Of a workdir, or of a launch that has no manifest yet, the sweep says what is still to come.
+        if any((self.path.parent / name).exists() for name in (records.MANIFEST, "jobs")):
             self.rows += waiting(self.path.parent, self.rows)
         known = config_lib.fields()
         # A swept field's column is its path, "optimizer.warmup_steps"; weight decay has a short name in every table.

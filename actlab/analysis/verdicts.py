@@ -250,7 +250,7 @@ def _of_difference(contrast: Contrast, judgement: Judgement, trend: Trend | None
     verdict, p, reason = judgement.verdict, judgement.p, judgement.reason
     of_loss = contrast.of in (LOSS, SENSITIVITY)
     if not of_loss and reason.startswith(NEITHER):
-        reason = "no difference is shown"  # the margin is one of losses
+        reason = "; ".join(["no difference is shown", *reason.split("; ")[1:]])  # the margin is one of losses
     if verdict == Verdict.EQUIVALENT and not of_loss and p is not None and p <= ALPHA and judgement.effect.mean:
         verdict = Verdict.SUPPORTED if judgement.effect.mean < 0 else Verdict.REFUTED  # the margin is one of losses
     if verdict in DIFFERENT and contrast.trend and not _agrees(trend, contrast, verdict):

@@ -204,7 +204,7 @@ def _shares(place: Place, rate: float) -> dict[int, float]:
     relu, gelu = (place.cells[name, rate] for name in ("relu", "gelu"))
     found = {}
     for seed in sorted(relu.keys() & gelu.keys()):
-        if relu[seed].curve and gelu[seed].curve:
+        if relu[seed].curve and gelu[seed].curve and not relu[seed].failed and not gelu[seed].failed:
             target = max(run.curve[-1][1] for run in (relu[seed], gelu[seed]))
             found[seed] = _reaches(relu[seed], target) / _reaches(gelu[seed], target)
     return found

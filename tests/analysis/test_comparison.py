@@ -260,3 +260,19 @@ def test_the_answer_says_where_a_rate_is_not_resolved(tables, monkeypatch):
         (one,) = compare(tables.read(rows(tables, {"gelu": 0.0, "relu": 0.05})), [lower("gelu", "relu")])
         assert one.main.pairs[0].own_best.verdict == Verdict.SUPPORTED
         assert told in one.answer and ("rate not resolved" in one.answer) == bool(told)
+
+
+def test_runs_that_end_above_their_beginning_have_learned_nothing_and_decide_nothing(tables):
+    table = [
+        row
+        | {
+            "final_loss": 8.0 + row["seed"] / 10,
+            "initial_loss": 5.8 + (row["activation"] == "relu"),
+            "trivial_loss": 2.3,
+        }
+        for row in rows(tables, {"gelu": 0.0, "relu": 0.0})
+    ]
+    results = tables.read(table)
+    assert {result.failed for result in results} == {"learned nothing"}
+    (one,) = compare(results, [lower("gelu", "relu")])
+    assert one.main.pairs[0].own_best.verdict == Verdict.UNDECIDED

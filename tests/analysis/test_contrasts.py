@@ -1,5 +1,6 @@
 """What is read off a grid by hand: own best rates, sensitivities, missing seeds, diverged runs."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -298,3 +299,8 @@ def test_it_is_at_least_zero_whatever_the_order_and_shifts_with_nothing(row, ini
 def test_what_is_not_a_row_of_losses(row, initial, words):
     with pytest.raises(ValueError, match=words):
         lr_sensitivity(np.asarray(row), initial)
+
+
+def test_a_contrast_of_logarithms_is_one_of_a_column():
+    with pytest.raises(UserError, match="log=True of"):
+        dataclasses.replace(lower("gelu", "relu"), log=True)
