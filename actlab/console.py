@@ -55,7 +55,7 @@ class Lines(Printable):
 
 def lines(stderr: bool = False, quiet: bool = False) -> Console:
     """Where sentences are printed, and the tables among them."""
-    return _made(Lines, stderr, quiet=quiet, soft_wrap=not (sys.stderr if stderr else sys.stdout).isatty())
+    return _made(Lines, stderr, quiet=quiet, soft_wrap=not _is_terminal(stderr))
 
 
 def tables() -> Console:
@@ -65,5 +65,9 @@ def tables() -> Console:
 
 def _made(kind: type[Printable], stderr: bool = False, **options: Any) -> Printable:
     """As wide as the terminal; in a file or a pipe as wide as most tables."""
-    is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    return kind(stderr=stderr, width=None if is_terminal else _TABLE_WIDTH, **options)
+    return kind(stderr=stderr, width=None if _is_terminal(stderr) else _TABLE_WIDTH, **options)
+
+
+def _is_terminal(stderr: bool) -> bool:
+    stream = sys.stderr if stderr else sys.stdout
+    return stream is not None and stream.isatty()  # None if it was closed, as by >&-

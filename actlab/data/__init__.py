@@ -34,6 +34,7 @@ def resolve_name(name: str, directory: str | Path, task: str = "") -> str:
     if name == "auto":
         return TINY_STORIES if datasets.find(TINY_STORIES, directory) else STORY_GRAMMAR
     if not definition.built_in and not datasets.find(name, directory):
+        datasets.require_meant(name, directory)
         usable = [*datasets.prepared(directory), *(one for one in sets.known() if one.built_in)]
         raise UserError(
             f"data.name={name!r} is not prepared in data.dir={str(directory)!r}: {definition.hint(directory)}; or "
@@ -101,6 +102,7 @@ def prepare(
     if name == gpt2.NAME:
         made = gpt2.prepare(directory, folder, show=progress)
         return f"{name} is in {directory / name}: {said[made]}"
+    datasets.require_meant(name, directory)
     if tokenizer is not None:
         _check_tokenizer(name, directory, tokenizer, n_stories)
     dataset, made = datasets.prepare(name, directory, folder, n_stories=n_stories, field=field, show=progress)

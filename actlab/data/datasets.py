@@ -107,8 +107,12 @@ def check_name(name: str) -> None:
         raise UserError(f"data.name={name!r} cannot be used: take lower-case letters, digits and _, a letter first.")
     if name in RESERVED or (name.startswith(STORY_GRAMMAR) and name != STORY_GRAMMAR):
         raise UserError(f"data.name={name!r} is reserved: take another name.")
+
+
+def require_meant(name: str, directory: Path) -> None:
+    """Refuses a name that is that of a known dataset but for its underscores, unless something is prepared under it."""
     for known in sets.known():
-        if name != known.name and name.replace("_", "") == known.name.replace("_", ""):
+        if name != known.name and name.replace("_", "") == known.name.replace("_", "") and not find(name, directory):
             raise UserError(f"unknown data.name={name!r}: did you mean {known.name!r}?")
 
 

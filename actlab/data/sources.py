@@ -161,10 +161,12 @@ class TextFiles:
             first, last = _cut(next(self.documents(divided), ""), 1 - LAST_FRACTION)
             return {"train": _reader(first), **_halved(last)}
         highest = int(held_out[-1]) if len(held_out) else -1
-        never_trained = frozenset(held_out.tolist())
+        of_pair = frozenset(held_out.tolist()) if self.paired else frozenset()
 
         def training() -> Iterator[str]:
-            return (text for text in self.documents(train or divided) if text_hash(text) not in never_trained)
+            if self.paired:
+                return (text for text in self.documents(train) if text_hash(text) not in of_pair)
+            return (text for text in self.documents(divided) if text_hash(text) > highest)
 
         split_of = halves(held_out.tolist())
         if split_of is None:

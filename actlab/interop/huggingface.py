@@ -155,8 +155,12 @@ def _written(
     for name in dict.fromkeys([model_type or nearest, nearest, *FAMILIES]):
         try:
             described = FAMILIES[name].described(config)
-            if config.kind == "encoder":
-                described |= _padded(FAMILIES[name], config, padding)
+        except UserError as error:
+            refusals[name] = error
+            continue
+        if config.kind == "encoder":
+            described |= _padded(FAMILIES[name], config, padding)
+        try:
             return described, _parts(FAMILIES[name], config, described, leaves)
         except UserError as error:
             refusals[name] = error

@@ -330,8 +330,7 @@ def rates(study: Study, compared: Compared, shown: charts.Shown) -> list[Section
     if len({row[2] for row in rows}) < 2:  # the ranking and the runs say the same
         return []
     losses = [row[3] for row in rows if isinstance(row[3], float)]
-    ends = [row[5] for row in rows if isinstance(row[5], float)]
-    low, high = math.floor(100 * min(losses)) / 100, math.ceil(100 * max(*losses, *ends)) / 100
+    low, high = math.floor(100 * min(losses)) / 100, math.ceil(100 * max(losses)) / 100
     top = Controls((Slider("top", "loss up to", low, high, round((high - low) / 100, 6) or 0.01, high),))
     blocks: list[Block] = [
         _curve(study, shown, rows, high),
@@ -368,8 +367,8 @@ def _curve(study: Study, shown: charts.Shown, rows: Sequence[Sequence[Value]], h
     x = alt.X("rate:Q", scale=scale, title="learning rate (log scale)", axis=ticks)
     # The highest loss of each condition: those of another must not compress its curves.
     highest = dict.fromkeys(study.conditions, 0.0)
-    for condition, _, _, loss, _, end, *_ in rows:
-        highest[str(condition)] = max(highest[str(condition)], *(one for one in (loss, end) if isinstance(one, float)))
+    for condition, _, _, loss, *_ in rows:
+        highest[str(condition)] = max(highest[str(condition)], loss if isinstance(loss, float) else 0.0)
     tops = json.dumps(highest)
     y_scale = alt.Scale(zero=False, nice=False, padding=8, domainMax=alt.ExprRef(f"min(top, ({tops})[condition])"))
     y = alt.Y("loss:Q", scale=y_scale, title=f"validation loss, {study.unit}")

@@ -84,7 +84,7 @@ def config_of(
     source = start.name
     config = config_lib.replace(base, **{"finetune.from_checkpoint": source})
     if taken := sorted({*chosen} & {*_LENGTHS, _WARMUP}):
-        raise UserError(f"--config.{taken[0]} is set by the command, for its --steps: leave it out.")
+        raise UserError(f"--config.{taken[0]} is set by the command: leave it out (swap has --steps).")
     if taken := [path for path in chosen if path.startswith("model.") and path != "model.context"]:
         raise UserError(f"--config.{min(taken)} is set, but the model's fields are those of {source}: leave it out.")
     context = base.model.context if "model.context" in chosen else min(base.model.context, start.model.context)

@@ -93,17 +93,21 @@ def _run(
         first = prepare(console, config).specs[0]
         profiling.run(console, first.part(first.names[: config.devices.max_lanes]), profile)
         return 0
-    # Before any work is spent on the data; the plan of a sweep or of other devices checks its own.
-    if not target and not config.sweep:
-        batch_size = config.data.batch_size
-        devices.idle_devices(devices.make_mesh(config.devices, 1, batch_size), 1, batch_size)
-    # So is a given workdir; the default's name depends on the data.
+    # A given workdir is checked before any work is spent on the data; the default's name depends on the data.
     if workdir and not needs_training(console, Workdir(workdir), config, extend=extend):
         return 0
+    if not target and len(planned := sweep.expand(config)) == 1:  # the plan of several runs checks its own devices
+        batch_size = planned[0].config.data.batch_size
+        devices.idle_devices(devices.make_mesh(planned[0].config.devices, 1, batch_size), 1, batch_size)
     config, runs, tokens, specs = prepared = prepare(console, config)
     records = Workdir(workdir or default_workdir(label, config), writes=jax.process_index() == 0)
     if not needs_training(console, records, config, extend=extend):
         return 0
+    if not dry_run and jax.process_index() == 0:
+        try:
+            callbacks.require_login(config)
+        except UserError as error:
+            raise _own(str(error)) from error
     manifest.require_same_config(records, config)
     manifest.require_same_data(records, tokens.name, tokens.fingerprint)
     computed = trained.function_values(config for spec in specs for config in spec.configs)
@@ -114,8 +118,6 @@ def _run(
     if dry_run:
         return 0
     try:
-        if jax.process_index() == 0:
-            callbacks.require_login(config)
         records.open(config, extend)
         with records.writing(), contextlib.closing(records):
             lanes = [plan.lanes for plan in plans] or [(1,)]

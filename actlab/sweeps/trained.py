@@ -123,7 +123,7 @@ def load(workdir: pathlib.Path, run: str | None = None) -> Trained:
 def _name(workdir: pathlib.Path, run: str | None, names: list[str]) -> str:
     if not names and (workdir / "jobs").is_dir():
         raise UserError(
-            f"--workdir={workdir} has no results of its jobs yet: name the folder of one, {workdir}/jobs/N, or wait."
+            f"--workdir={workdir}: its jobs are not done yet: name the folder of one, {workdir}/jobs/N, or wait."
         )
     if not names:
         raise UserError(f"--workdir={workdir} holds no sound checkpoint (none has been saved): {_TRAIN}.")

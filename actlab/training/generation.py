@@ -6,6 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from actlab import activations
+from actlab.activations import Activation
 from actlab.data.tokenizers import Tokenizer
 from actlab.errors import UserError
 from actlab.models import Model, complete
@@ -43,7 +45,8 @@ def write_text(
         )
     context = model.spec.context
     # The model may have more ids than the tokenizer, whose vocabulary is padded to a multiple of 64.
-    draw = _completion(model, tokenizer.vocab_size, temperature, top_k)
+    names = [name for name in (model.spec.activation, model.spec.swapped_to) if name]
+    draw = _completion(model, tuple(map(activations.get, names)), tokenizer.vocab_size, temperature, top_k)
     written = [tokenizer.end_of_text, *tokenizer.encode(prompt).tolist()]
     n_prompt = len(written)
     key = jax.random.key(seed)
@@ -61,6 +64,6 @@ def write_text(
 
 
 @functools.lru_cache(maxsize=4)
-def _completion(model: Model, n_choices: int, temperature: float, top_k: int) -> Any:
-    """`complete` with these options, compiled once for all texts."""
+def _completion(model: Model, functions: tuple[Activation, ...], n_choices: int, temperature: float, top_k: int) -> Any:
+    """`complete` with these options, compiled once for all texts; a model has the names of its `functions` only."""
     return jax.jit(functools.partial(complete, model, n_choices=n_choices, temperature=temperature, top_k=top_k))

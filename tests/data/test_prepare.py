@@ -183,3 +183,12 @@ def test_the_real_excerpt_goes_all_the_way(tmp_path, tokenizer, train_tokens):
 def test_a_file_that_fails_is_told_by_its_own_place(tmp_path, place, words):
     with pytest.raises(UserError, match=words), preparing.locked(tmp_path / "out", "x", show=False):
         (tmp_path / place).read_text()
+
+
+def test_what_is_prepared_under_a_name_like_a_known_one_stays_usable(tmp_path, write_texts, monkeypatch):
+    source = write_texts(["a"], ["b", "c"])
+    with monkeypatch.context() as patch:
+        patch.setattr(actlab.data.datasets, "require_meant", lambda *_: None)
+        actlab.data.prepare("tinystories", tmp_path, source=source, progress=False)
+    assert actlab.data.resolve_name("tinystories", tmp_path) == "tinystories"
+    assert "already prepared" in actlab.data.prepare("tinystories", tmp_path, source=source, progress=False)

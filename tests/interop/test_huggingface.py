@@ -501,3 +501,16 @@ def test_a_parameter_without_a_place_is_never_dropped(tiny, tmp_path, monkeypatc
     monkeypatch.setattr(huggingface, "FAMILIES", {"gpt2": without_first})
     with pytest.raises(UserError, match="token_embedding/embedding of this model has no counterpart"):
         huggingface.save(tiny.model, drawn(models.build(tiny.model)), tmp_path / "m")
+
+
+def test_positions_of_a_roberta_begin_behind_the_padding_that_is_given(tiny, tmp_path):
+    config = replace(tiny, **BERT_LIKE, **{"model.activation": "relu"}).model
+    params = drawn(models.build(config))
+    with pytest.raises(UserError, match="counts positions from its padding's id: give `padding`"):
+        huggingface.save(config, params, tmp_path / "m")
+    assert huggingface.save(config, params, tmp_path / "m", padding=5) == "RoBERTa"
+    told = json.loads((tmp_path / "m/config.json").read_text())
+    assert (told["pad_token_id"], told["max_position_embeddings"]) == (5, config.context + 6)
+    bert = replace(tiny, **BERT_LIKE, **{"model.head_activation": "gelu"}).model
+    assert huggingface.save(bert, drawn(models.build(bert)), tmp_path / "b", padding=5) == "BERT"
+    assert json.loads((tmp_path / "b/config.json").read_text())["pad_token_id"] == 5
