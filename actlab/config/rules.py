@@ -36,6 +36,8 @@ def checked(entry: dataclasses.Field[Any], value: Any, path: str) -> Any:
             that is not finite or out of bounds.
     """
     allowed = types_of(entry)
+    if type(value).__module__ == "numpy" and not getattr(value, "shape", True):
+        value = value.item()  # of a scalar, as of np.geomspace
     if float in allowed and type(value) is int:
         value = float(value) if abs(value) <= _LARGEST_FLOAT else math.inf
     if type(value) not in allowed:

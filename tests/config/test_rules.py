@@ -1,5 +1,6 @@
 """What a config may be: values, axes of a sweep, and rules between fields. Messages name the field."""
 
+import numpy as np
 import pytest
 
 from actlab import config as config_lib
@@ -142,3 +143,11 @@ def test_a_swap_in_no_block_is_refused_unless_it_is_a_value_of_a_sweep():
         sweep.expand(replace(Config(), **SWAP))
     runs = sweep.expand(replace(Config(), **SWAP, sweep={"finetune.swap.blocks": (0, 1)}))
     assert [run.config.finetune.swap.blocks for run in runs] == [0, 1]
+
+
+def test_scalars_of_numpy_are_numbers():
+    axes = {"optimizer.learning_rate": tuple(np.geomspace(1e-3, 1e-2, 2)), "seed": tuple(np.arange(2))}
+    runs = sweep.expand(replace(Config(), sweep=axes))
+    assert [(type(run.config.seed), type(run.config.optimizer.learning_rate)) for run in runs] == [(int, float)] * 4
+    with pytest.raises(UserError, match="has type ndarray"):
+        replace(Config(), **{"optimizer.learning_rate": np.ones(2)})
