@@ -34,8 +34,8 @@ from actlab.activations.proofs.jets import Jet, Piecewise, halves, normal_tail
 
 PHI_0 = 0.39894228040143267794  # phi(0)
 MEAN = Fraction("0.2820947917738781434740397257803862929220253146644994284")  # E[Z Phi(Z)] = 1 / (2 sqrt pi)
-# Below it x Phi(x / s) is ReLU to within s, and the smallest factor of its curvature in the tails is not 0 in float32.
-SHARPEST = 1e-15
+# Below it x Phi(x / s) is ReLU to within s, and the curvature times the power of two in `Decay` nears overflow.
+SHARPEST = 1e-18
 INNER = 0.625
 
 
