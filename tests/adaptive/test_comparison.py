@@ -81,9 +81,10 @@ def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(c
         stopped = compare(config, tmp_path / "parts", 23.0, StopAt(number))
         assert stopped.signal == 2 and not stopped.decided
     # A disk that changes a table, and a kill between the two writes of a sweep that grows.
-    table, search = tmp_path / "parts/search/results.csv", records.Workdir(tmp_path / "parts/search")
+    judgement_there = records.Workdir(tmp_path / "parts/judgement")
+    table = judgement_there.path / "results.csv"
     table.write_text(table.read_text().replace("finished", "finishes", 1))
-    search.write_manifest({**search.manifest(), "config": "0" * 64})
+    judgement_there.write_manifest({**judgement_there.manifest(), "config": "0" * 64})
     then = compare(config, tmp_path / "parts", 30.0)
     assert then.pairs[0].seeds >= judgement.first_look(1) > (stopped.pairs[0].seeds if stopped.pairs else 0)
     assert results(tmp_path / "parts/search") == results(tmp_path / "whole/search")
