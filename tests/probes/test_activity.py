@@ -12,6 +12,7 @@ from actlab import activations
 from actlab.probes import activity
 
 ON = np.ones(6, np.float32)
+moments, sparsity = jax.jit(activity.moments), jax.jit(activity.cett_sparsity)
 
 
 def arrays(seed, shape):
@@ -23,7 +24,7 @@ def arrays(seed, shape):
 def test_moments_are_those_of_the_tokens_that_count(seed, n_on):
     x, weights = arrays(seed, (6, 5)) + 0.3, (np.arange(6) < n_on).astype(np.float32)
     seen = x[:n_on].astype(np.float64).ravel()
-    ours = activity.moments(jnp.asarray(x), jnp.asarray(weights))
+    ours = moments(x, weights)
     expected = {
         "mean": seen.mean(),
         "sd": seen.std(),
@@ -41,20 +42,20 @@ def test_fractions_count_what_their_definitions_say():
     a = np.maximum(z, 0)
     a[0, 2] = 0.04  # rms of the first two rows is sqrt((0.04^2 + 16 + 36) / 8) = 2.55
     weights = np.array([1, 1, 0], np.float32)
-    ours = activity.layer(*map(jnp.asarray, (z, a, z, np.eye(4, dtype=np.float32), weights)))
+    ours = jax.jit(activity.layer)(z, a, z, np.eye(4, dtype=np.float32), weights)
     assert ours["negative_fraction"] == 4 / 8, "0 is not negative, and the last token does not count"
     assert ours["zero_fraction"] == 5 / 8
     assert (ours["tau_sparsity_0.01"], ours["tau_sparsity_0.1"]) == (5 / 8, 6 / 8)
 
 
 def test_the_common_share_is_that_of_the_mean_row():
-    rows = arrays(0, (64, 128))
-    assert float(activity.common_share(jnp.asarray(rows))) == pytest.approx(1 / 64, rel=0.3)
-    assert float(activity.common_share(jnp.ones((64, 1)) * rows[:1])) == pytest.approx(1, rel=1e-5)
+    rows, share = arrays(0, (64, 128)), jax.jit(activity.common_share)
+    assert float(share(rows)) == pytest.approx(1 / 64, rel=0.3)
+    assert float(share(np.tile(rows[0], (64, 1)))) == pytest.approx(1, rel=1e-5)
     # Of b + e, with e centred over units: |b|^2 / (|b|^2 + mean |e|^2).
     apart, shift = rows - rows.mean(axis=0), np.float32(0.5)
     expected = 0.25 / (0.25 + (apart**2).mean())
-    assert float(activity.common_share(jnp.asarray(apart + shift))) == pytest.approx(expected, rel=1e-4)
+    assert float(share(apart + shift)) == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_fraction_of_many_tokens_is_exact():
@@ -69,9 +70,6 @@ def test_gradient_dead_units_are_far_below_the_layers_median():
     assert activity.gradient_dead_fraction(jnp.asarray(dz)) == 2 / 8
     dz[:, 2:] = 0
     assert activity.gradient_dead_fraction(jnp.asarray(dz)) == 7 / 8, "with a median of 0, those without any gradient"
-
-
-sparsity = jax.jit(activity.cett_sparsity)
 
 
 def error_without(a, down, removed):
@@ -95,18 +93,16 @@ def test_cett_finds_a_planted_share():
     a = np.array([[1, 1, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02], [1, 1, 1, 1, 1, 1, 1, 0]], np.float32)
     a = np.repeat(a, 100, axis=0)
     weights = np.repeat(np.array([1, 1], np.float32), 100)
-    share = activity.cett_sparsity(jnp.asarray(a), jnp.eye(8), jnp.asarray(weights))
-    assert share == pytest.approx((6 / 8 + 1 / 8) / 2, abs=0.01)
-    assert activity.cett_sparsity(jnp.zeros((3, 8)), jnp.eye(8), jnp.ones(3)) == 1, "nothing to keep"
+    assert sparsity(a, np.eye(8), weights) == pytest.approx((6 / 8 + 1 / 8) / 2, abs=0.01)
+    assert sparsity(np.zeros((3, 8)), np.eye(8), np.ones(3)) == 1, "nothing to keep"
 
 
 @pytest.mark.parametrize("batch", [8, 64, 256])
 def test_cett_looks_at_all_positions_of_windows_alike(batch):
     a = np.ones((batch, 128, 8), np.float32)
     a[:, ::2] = [1, 0, 0, 0, 0, 0, 0, 0]
-    tokens = jnp.asarray(a.reshape(-1, 8))
-    share = activity.cett_sparsity(tokens, jnp.eye(8), jnp.ones(len(tokens)))
-    assert share == pytest.approx((7 / 8 + 0 / 8) / 2, abs=0.03)
+    tokens = a.reshape(-1, 8)
+    assert sparsity(tokens, np.eye(8), np.ones(len(tokens))) == pytest.approx((7 / 8 + 0 / 8) / 2, abs=0.03)
 
 
 @pytest.mark.parametrize("name", ["leaky_relu", "xielu"])
@@ -114,8 +110,9 @@ def test_slopes_are_those_of_the_activation_at_its_trained_scalars(name):
     record = activations.get(name)
     theta = {key: jnp.float32(start + 0.25) for key, start in record.theta.items()}
     z = jnp.asarray([-3.1, -0.4, 0.7, 2.2])
-    expected = [jax.grad(lambda value: record.fn(value, **theta))(value) for value in z]
-    np.testing.assert_allclose(activity.slopes(record, theta, z), expected, rtol=1e-6)
+    expected = jax.jit(jax.vmap(jax.grad(lambda value: record.fn(value, **theta))))(z)
+    found = jax.jit(lambda z: activity.slopes(record, theta, z))(z)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -44,37 +44,37 @@ def test_huge_logits_give_finite_losses_and_gradients():
 def test_the_gradient_is_softmax_less_the_target():
     rng = np.random.default_rng(0)
     logits, targets, weights = rng.normal(size=(6, 5)) * 3, rng.integers(0, 5, 6), rng.normal(size=6)
-    ours = jax.grad(lambda x: (cross_entropy(x, jnp.array(targets)) * jnp.float32(weights)).sum())(jnp.float32(logits))
+    loss = lambda x: (cross_entropy(x, jnp.array(targets)) * jnp.float32(weights)).sum()  # noqa: E731
+    ours = jax.jit(jax.grad(loss))(np.float32(logits))
     softmax = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     np.testing.assert_allclose(ours, (softmax - np.eye(5)[targets]) * weights[:, None], rtol=1e-5, atol=1e-6)
 
 
-def inputs(dtype=jnp.float32, bias=True, length=8):
-    keys = jax.random.split(jax.random.key(0), 4)
-    x, kernel = jax.random.normal(keys[0], (3, length, 6)), jax.random.normal(keys[1], (6, 11))
-    readout = Readout(kernel.astype(dtype), jnp.linspace(-1, 1, 11) if bias else None)
-    weights = jax.random.normal(keys[2], (3, length))
-    return x.astype(dtype), readout, jax.random.randint(keys[3], (3, length), 0, 11), weights
+def inputs(dtype=jnp.float32, bias=True):
+    rng = np.random.default_rng(0)
+    x, kernel, weights = (rng.normal(size=shape) for shape in ((3, 8, 6), (6, 11), (3, 8)))
+    readout = Readout(jnp.array(kernel, dtype), jnp.array(np.linspace(-1, 1, 11), jnp.float32) if bias else None)
+    return jnp.array(x, dtype), readout, jnp.array(rng.integers(0, 11, (3, 8))), jnp.array(weights, jnp.float32)
 
 
-def both(n_chunks, arguments):
-    """Value and gradients of the whole and of the chunked sum, times 3 so that the cotangent is not 1."""
-    whole = jax.value_and_grad(lambda *a: 3 * weighted_sum(*a), (0, 1, 3))(*arguments)
-    chunked = jax.value_and_grad(lambda *a: 3 * chunked_sum(n_chunks, *a), (0, 1, 3))(*arguments)
-    return whole, chunked
+@functools.partial(jax.jit, static_argnums=0)
+def both(numbers, arguments):
+    """Value and gradients of the whole and of chunked sums, times 3 so that the cotangent is not 1; plain sums."""
+    sums = [weighted_sum, *(functools.partial(chunked_sum, n_chunks) for n_chunks in numbers)]
+    slopes = [jax.value_and_grad(lambda *a, one=one: 3 * one(*a), (0, 1, 3))(*arguments) for one in sums]
+    return slopes, [one(*arguments) for one in sums]
 
 
-@pytest.mark.parametrize("n_chunks", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("bias", [True, False])
-def test_chunks_change_neither_the_sum_nor_its_gradients(n_chunks, bias):
-    whole, chunked = both(n_chunks, inputs(bias=bias))
-    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=2e-5, atol=2e-5), chunked, whole)
-    primal = chunked_sum(n_chunks, *inputs(bias=bias))
-    np.testing.assert_allclose(primal, weighted_sum(*inputs(bias=bias)), rtol=1e-4, atol=1e-5)
+def test_chunks_change_neither_the_sum_nor_its_gradients(bias):
+    (whole, *chunked), (whole_sum, *chunked_sums) = both((1, 2, 3, 5, 8), inputs(bias=bias))
+    for of_number, its_sum in zip(chunked, chunked_sums, strict=True):
+        jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=2e-5, atol=2e-5), of_number, whole)
+        np.testing.assert_allclose(its_sum, whole_sum, rtol=1e-4, atol=1e-5)
 
 
 def test_chunks_in_bfloat16_keep_dtypes_and_add_up_in_float32():
-    whole, chunked = both(4, inputs(jnp.bfloat16))
+    (whole, chunked), _ = both((4,), inputs(jnp.bfloat16))
     dtypes = lambda tree: [leaf.dtype for leaf in jax.tree.leaves(tree)]  # noqa: E731
     assert dtypes(chunked) == dtypes(whole)
     assert chunked[0].dtype == jnp.float32 and chunked[1][0].dtype == jnp.bfloat16
@@ -86,7 +86,7 @@ def test_chunks_in_bfloat16_keep_dtypes_and_add_up_in_float32():
 def test_chunks_work_in_lanes(over):
     x, readout, targets, weights = inputs()
     lanes = jnp.stack([x, 2 * x])
-    slope = jax.grad(lambda x: chunked_sum(4, x, readout, targets, weights))
+    slope = jax.jit(jax.grad(lambda x: chunked_sum(4, x, readout, targets, weights)))
     ours = over(slope)(lanes) if over is jax.vmap else over(slope)((lanes,))
     for lane in range(2):
         np.testing.assert_allclose(ours[lane], slope(lanes[lane]), rtol=1e-5, atol=1e-5)
@@ -94,7 +94,7 @@ def test_chunks_work_in_lanes(over):
 
 def test_a_hessian_vector_product_goes_through_chunks():
     x, readout, targets, weights = inputs()
-    product = lambda f: jax.jvp(jax.grad(f), (x,), (jnp.cos(x),))[1]  # noqa: E731
+    product = lambda f: jax.jit(lambda x: jax.jvp(jax.grad(f), (x,), (jnp.cos(x),))[1])(x)  # noqa: E731
     whole = product(lambda x: weighted_sum(x, readout, targets, weights))
     chunked = product(lambda x: chunked_sum(4, x, readout, targets, weights))
     np.testing.assert_allclose(chunked, whole, rtol=1e-4, atol=1e-5)
@@ -113,22 +113,27 @@ def test_few_logits_are_whole_and_many_are_cut_into_equal_chunks():
 def test_training_and_evaluation_are_the_same_in_chunks(tiny, monkeypatch, changes):
     config = replace(tiny, **changes)
     model = models.build(config.model)
-    params = jax.tree.map(lambda a: 10 * a, model.init(jax.random.key(0)))
-    windows = jax.random.randint(jax.random.key(5), (4, 9), 0, 24)
-    weights = jnp.ones((4, 8)).at[1, 3:].set(0.0)
+    rng, shapes = np.random.default_rng(5), jax.eval_shape(model.init, jax.random.key(0))
+    params = jax.tree.map(lambda leaf: np.float32(rng.normal(0, 0.5, leaf.shape)), shapes)
+    windows, weights = rng.integers(0, 24, (4, 9)), np.ones((4, 8), np.float32)
+    weights[1, 3:] = 0
 
-    def outcome():
-        def both(p):
-            examples = NEXT_TOKEN.scored(windows, weights)
-            return losses.loss(model, p, examples), steps.eval_step(model, p, examples, counts_hits=True)
+    @functools.partial(jax.value_and_grad, has_aux=True)
+    def outcome(params, examples):
+        found = steps.eval_step(model, params, examples, counts_hits=True)
+        return losses.loss(model, params, examples), found
 
-        return jax.value_and_grad(both, has_aux=True)(params)
+    @jax.jit
+    def both(params, examples):
+        whole = outcome(params, examples)
+        monkeypatch.setattr(losses, "MOST_LOGITS", 4 * 24 * 2)
+        assert losses.chunks(4, 8, 24) == 4
+        return whole, outcome(params, examples)
 
-    (loss, found), _ = whole = outcome()
+    whole, chunked = both(params, NEXT_TOKEN.scored(windows, weights))
+    (loss, found), _ = whole
     assert found.losses.shape == (4, 8) and found.losses.sum() == pytest.approx(float(loss), rel=1e-5)
-    monkeypatch.setattr(losses, "MOST_LOGITS", 4 * 24 * 2)
-    assert losses.chunks(4, 8, 24) == 4
-    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5), outcome(), whole)
+    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5), chunked, whole)
 
 
 def test_no_array_of_a_chunked_step_has_all_logits(tiny, monkeypatch):

@@ -23,6 +23,7 @@ from actlab.training.programs import Lane, lane_of
 # Scattered, as BERT's are; 20 ids, of which 15 are ordinary.
 SPECIALS = Specials(first=7, last=3, padding=0, mask=12, unknown=19)
 MASKED = MaskedToken(SPECIALS, n_ids=20, fraction=0.15, padded=True)
+training = jax.jit(MASKED.training)
 ENCODER = {"model.kind": "encoder", "model.norm_position": "post", "model.use_bias": True}
 
 
@@ -52,7 +53,7 @@ def within(successes, n, share, confidence=1 - 1e-6):
 @pytest.fixture(scope="module")
 def masked():
     rows = rows_of(4000, 64)
-    return rows, jax.tree.map(np.asarray, MASKED.training(jnp.array(rows), key_of(3, 5)))
+    return rows, jax.tree.map(np.asarray, training(rows, key_of(3, 5)))
 
 
 def chosen_mask(rows, examples):
@@ -99,14 +100,15 @@ def test_what_is_not_chosen_is_shown_and_targets_are_what_stood_there(masked):
 
 
 def test_a_mask_is_a_function_of_seed_and_step_alone():
-    rows = jnp.array(rows_of(8, 32))
-    draw = lambda seed, step, rows=rows: MASKED.training(rows, key_of(seed, step))  # noqa: E731
-    again = jax.jit(draw)(1, 2)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), again, draw(1, 2))
-    for other in (draw(1, 3), draw(2, 2)):
+    rows = rows_of(8, 32)
+    draw = jax.jit(lambda seed, step, rows: MASKED.training(rows, key_of(seed, step)))
+    again = draw(1, 2, rows)
+    eager = MASKED.training(jnp.array(rows), key_of(1, 2))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), again, eager)
+    for other in (draw(1, 3, rows), draw(2, 2, rows)):
         assert not np.array_equal(other.places, again.places)
-    assert not np.array_equal(again.places[0], draw(1, 2, rows.at[:].set(rows[0])).places[1]), "rows differ"
-    by_lane = jax.vmap(draw, (0, None))(jnp.array([1, 9]), 2)
+    assert not np.array_equal(again.places[0], draw(1, 2, np.tile(rows[0], (8, 1))).places[1]), "rows differ"
+    by_lane = jax.vmap(draw, (0, None, None))(jnp.array([1, 9]), 2, rows)
     np.testing.assert_array_equal(by_lane.tokens[0], again.tokens)
 
 
@@ -122,7 +124,7 @@ def test_the_validation_mask_is_one_and_does_not_depend_on_what_else_is_validate
 def test_rows_without_an_ordinary_token_have_no_target(length):
     rows = np.full((3, length), SPECIALS.padding, np.int32)
     rows[0, 0] = SPECIALS.first
-    examples = MASKED.training(jnp.array(rows), key_of(0, 0))
+    examples = training(rows, key_of(0, 0))
     assert examples.weights.sum() == 0 and np.isfinite(examples.weights).all()
     np.testing.assert_array_equal(examples.tokens, rows)
 
@@ -143,36 +145,48 @@ def encoder(tiny, **changes):
     return config, model, MaskedToken(SPECIALS, 20, 0.5, padded=True)
 
 
+CONSTANT = {"optimizer.schedule": "constant"}  # one program for two tests
+
+
+def start(model, config):
+    return jax.jit(functools.partial(steps.init_state, model, config))(jnp.int32(0))
+
+
+def step_of(model, config, objective):
+    return jax.jit(functools.partial(steps.train_step, model, config, objective=objective))
+
+
 def test_the_loss_is_the_mean_over_masked_places_only(tiny):
-    config, model, objective = encoder(tiny)
-    params = jax.tree.map(lambda a: a * 20 if a.ndim > 1 else a, model.init(jax.random.key(0)))
-    apply = jax.jit(lambda examples: model.apply(params, examples.tokens, real_BL=examples.real)[0])
+    config, model, objective = encoder(tiny, **CONSTANT)
+    state = start(model, config)
+    params = jax.tree.map(lambda a: a * 20 if a.ndim > 1 else a, jax.device_get(state.params))
     rows = rows_of(4, 8)
-    examples = objective.training(jnp.array(rows), key_of(0, 0))
-    logits = apply(examples)
-    of_each = np.asarray(losses.cross_entropy(logits, jnp.array(rows)))
-    mean = of_each[chosen_mask(rows, examples)].mean()
-    state = steps.init_state(model, config, jnp.int32(0))._replace(params=params)
-    hyper = Lane(jnp.int32(0), jnp.float32(1e-3), jnp.float32(0))
-    step = jax.jit(functools.partial(steps.train_step, model, config, hyper, objective=objective))
-    _, metrics = step(state, jnp.array(rows))
+
+    @jax.jit
+    def expected(examples, params, rows):
+        logits, _ = model.apply(params, examples.tokens, real_BL=examples.real)
+        return losses.cross_entropy(logits, rows), logits.argmax(axis=-1)
+
+    examples = jax.jit(objective.training)(rows, key_of(0, 0))
+    of_each, _ = expected(examples, params, rows)
+    mean = np.asarray(of_each)[chosen_mask(rows, examples)].mean()
+    lane = Lane(np.int32(0), np.float32(1e-3), np.float32(0))
+    _, metrics = step_of(model, config, objective)(lane, state._replace(params=params), rows)
     assert metrics.loss == pytest.approx(mean, rel=1e-5)
-    scored = jax.tree.map(jnp.array, objective.scored(rows))
-    found = jax.jit(lambda examples: steps.eval_step(model, params, examples, counts_hits=True))(scored)
-    right = (np.asarray(apply(scored)).argmax(-1) == rows) & chosen_mask(rows, scored)
+    scored = objective.scored(rows)
+    found = jax.jit(functools.partial(steps.eval_step, model, counts_hits=True))(params, scored)
+    _, answers = expected(scored, params, rows)
+    right = (np.asarray(answers) == rows) & chosen_mask(rows, scored)
     assert found.hits == right.sum()
 
 
 @pytest.mark.parametrize("changes", [{}, {"model.norm_position": "pre", "model.activation": "swiglu"}])
 def test_one_batch_can_be_learned_by_heart(tiny, changes):
-    config, model, objective = encoder(
-        tiny, **{"optimizer.learning_rate": 1e-2, "optimizer.schedule": "constant", **changes}
-    )
-    hyper = Lane(jnp.int32(1), jnp.float32(1e-2), jnp.float32(0))
-    step = jax.jit(functools.partial(steps.train_step, model, config, hyper, objective=objective))
-    state, rows, found = steps.init_state(model, config, jnp.int32(0)), jnp.array(rows_of(4, 8)), []
+    config, model, objective = encoder(tiny, **CONSTANT, **changes)
+    lane, step = Lane(np.int32(1), np.float32(1e-2), np.float32(0)), step_of(model, config, objective)
+    state, rows, found = start(model, config), rows_of(4, 8), []
     for _ in range(300):
-        state, metrics = step(state, rows)
+        state, metrics = step(lane, state, rows)
         found.append(float(metrics.loss))
     assert found[0] == pytest.approx(math.log(24), rel=0.05)
     # The rest of a row tells which of four it is, whatever is hidden of it, unless all is.
@@ -204,7 +218,7 @@ def test_each_lane_is_the_solo_run_with_masks_of_its_own_seed(build, tiny, over)
 
 
 def test_resumed_is_never_stopped_to_the_bit_masks_included(session, tmp_path, tiny):
-    config, _, objective = encoder(tiny, **{"train.census_every": 12, "train.n_steps": 8})
+    config, _, objective = encoder(tiny, **{"devices.lanes_by": "map", "train.census_every": 12, "train.n_steps": 8})
     validation = jax.tree.map(lambda a: a.reshape(2, 4, *a.shape[1:]), objective.scored(rows_of(8, 8, 9)))
     test = (validation,), np.where(validation.weights > 0, validation.places // 4, NO_DOCUMENT)
     feed = Feed(lambda seed, step, rows: rows_of(4, 8, seed + step)[rows], (config.seed,), validation, *test)
@@ -266,8 +280,8 @@ def planted(n_rows, seed):
 
 def test_a_classifier_beats_the_majority_in_a_few_steps_and_its_scores_are_those_of_its_answers(tiny):
     config = replace(tiny, **PLANTED)
-    objective = Classification(SPECIALS.padding)
-    program = programs.build(models.build(config.model), config, [lane_of(config)], objective)
+    model, objective = models.build(config.model), Classification(SPECIALS.padding)
+    program = programs.build(model, config, [lane_of(config)], objective)
     rows = planted(60 * 32, 0).reshape(1, 20, 3, 32, 9)
     state = program.init()
     for call in range(20):
@@ -277,11 +291,15 @@ def test_a_classifier_beats_the_majority_in_a_few_steps_and_its_scores_are_those
     weights[100:] = 0
     examples = jax.tree.map(lambda array: array.reshape(4, 32, -1), objective.scored(held_out, weights))
     scores, of_targets = program.evaluate(state, [examples])
-    params = jax.tree.map(lambda array: array[0], state.params)
-    tokens = jnp.asarray(held_out[:, :-1])
-    logits = models.build(config.model).apply(params, tokens, real_BL=tokens != SPECIALS.padding)[0][:100, 0]
-    found, labels = np.asarray(logits.argmax(axis=-1)), held_out[:100, -1]
-    loss = losses.cross_entropy(logits, jnp.asarray(labels)).mean()
+    params = jax.tree.map(lambda array: array[0], jax.device_get(state.params))
+    tokens, labels = held_out[:, :-1], held_out[:100, -1]
+
+    @jax.jit
+    def answers(params, tokens, labels):
+        logits = model.apply(params, tokens, real_BL=tokens != SPECIALS.padding)[0][:100, 0]
+        return logits.argmax(axis=-1), losses.cross_entropy(logits, labels).mean()
+
+    found, loss = map(np.asarray, answers(params, tokens, labels))
     assert of_targets.shape == (1, 4, 32, 1) and of_targets.sum() == pytest.approx(100 * float(loss), rel=1e-5)
     assert scores.accuracy[0] == pytest.approx((found == labels).mean())
     f1 = [2 * ((found == c) & (labels == c)).sum() / ((found == c).sum() + (labels == c).sum()) for c in (0, 1)]
@@ -292,20 +310,21 @@ def test_a_classifier_beats_the_majority_in_a_few_steps_and_its_scores_are_those
 
 def test_a_confusion_has_what_is_there_by_row_and_what_is_answered_by_column(tiny):
     model = models.build(replace(tiny, **PLANTED).model)
-    params = model.init(jax.random.key(0))
-    params["classifier"]["bias"] = params["classifier"]["bias"] + jnp.array([0.0, 9.0])  # all are taken for class 1
+    rng, shapes = np.random.default_rng(0), jax.eval_shape(model.init, jax.random.key(0))
+    params = jax.tree.map(lambda leaf: np.float32(rng.normal(0, 0.02, leaf.shape)), shapes)
+    params["classifier"]["bias"] += np.float32([0, 9])  # all are taken for class 1
     rows = planted(12, 0)
-    examples = Classification(SPECIALS.padding).scored(jnp.asarray(rows), jnp.full((12, 1), 0.5))
+    examples = Classification(SPECIALS.padding).scored(rows, np.full((12, 1), 0.5, np.float32))
     n_ones = rows[:, -1].sum()
     assert 0 < n_ones < 12
-    found = jax.jit(lambda: losses.confusion(model, params, examples))()
+    found = jax.jit(functools.partial(losses.confusion, model))(params, examples)
     np.testing.assert_allclose(found, [[0, (12 - n_ones) / 2], [0, n_ones / 2]])
 
 
 def test_a_decoders_documents_are_targets_once_and_their_padding_is_none(tiny):
     """The training loss of padded rows is the mean over the documents' own tokens, whatever stands behind them."""
     end, model = 23, models.build(tiny.model)
-    params = jax.tree.map(lambda a: a * 20 if a.ndim > 1 else a, model.init(jax.random.key(0)))
+    params = jax.tree.map(lambda a: a * 20 if a.ndim > 1 else a, jax.device_get(start(model, tiny).params))
     rows = np.full((3, 9), end, np.int32)
     documents = [[1, 2, 3], [], [4, 5, 6, 7, 8, 9, 10, 11]]
     for row, document in zip(rows, documents, strict=True):
@@ -315,8 +334,12 @@ def test_a_decoders_documents_are_targets_once_and_their_padding_is_none(tiny):
         logits, _ = model.apply(params, tokens[None, :-1])
         return losses.cross_entropy(logits[0], tokens[1:]).sum()
 
-    # Each document by itself, without padding; the last does not fit with its mark.
-    sums = [of_tokens(params, jnp.array([end, *document, end][:9])) for document in documents]
-    objective = NextToken(padding=end)
-    found = losses.loss(model, params, objective.training(jnp.array(rows), key_of(0, 0)))
-    assert found == pytest.approx(float(sum(sums)) / (4 + 1 + 8), rel=1e-5)
+    @jax.jit
+    def both(params):
+        # Each document by itself, without padding; the last does not fit with its mark.
+        sums = [of_tokens(params, jnp.array([end, *document, end][:9])) for document in documents]
+        examples = NextToken(padding=end).training(jnp.array(rows), key_of(0, 0))
+        return losses.loss(model, params, examples), sum(sums) / (4 + 1 + 8)
+
+    found, expected = both(params)
+    assert found == pytest.approx(float(expected), rel=1e-5)

@@ -1,9 +1,12 @@
 """Lanes: each is the solo run, the length of calls changes no bit, a diverging lane disturbs nobody."""
 
+import pathlib
+
 import jax
 import numpy as np
 import pytest
 
+from actlab import config as config_lib
 from actlab import models
 from actlab.config import replace
 from actlab.training import programs
@@ -131,15 +134,36 @@ def test_lanes_are_as_many_as_the_program_was_built_for(program_of):
         program_of(LANES).with_lanes(LANES[:1])
 
 
-def test_training_compiled_ahead_is_the_same_and_costs_the_same_with_and_without_probes(tiny, trained):
-    model, changes = models.build(tiny.model), ({}, {"train.probe_every": 1, "train.census_every": 1})
-    both = [programs.build(model, replace(tiny, **change), LANES[:1]).compile() for change in changes]
-    off, on = (program.functions.train for program in both)
-    assert off.cost_analysis() == on.cost_analysis()
-    assert off.memory_analysis().temp_size_in_bytes == on.memory_analysis().temp_size_in_bytes
-    _, metrics = both[0].train(both[0].init(), put(both[0], windows_of(LANES[:1], 3)), 3)
+def test_training_compiled_ahead_is_the_same(program_of, trained):
+    program = program_of(LANES[:1]).compile()
+    _, metrics = program.train(program.init(), put(program, windows_of(LANES[:1], 3)), 3)
     _, losses = trained(LANES[:1], calls=(3,))
     np.testing.assert_array_equal(metrics.loss, losses)
+
+
+def test_no_function_depends_on_probes_or_on_what_else_is_not_compiled(tiny, pytestconfig):
+    """So that training costs the same with and without probes, and that tests may share programs."""
+    not_compiled = pytestconfig.pluginmanager.get_plugin(str(pathlib.Path(__file__).parents[1] / "conftest.py"))
+    every = {"log": 2, "eval": 3, "checkpoint": 6, "probe": 5, "census": 7, "curvature": 8}
+    changes = {
+        "data.dir": "elsewhere",
+        "log.tensorboard": True,
+        "seed": 7,
+        "sweep": {"seed": (7, 8)},
+        "optimizer.learning_rate": 0.5,
+        "optimizer.weight_decay": 0.3,
+        **{f"train.{name}_every": steps for name, steps in every.items()},
+    }
+    assert changes.keys() == set(not_compiled.NOT_COMPILED)
+    flat, other = config_lib.flat(tiny), replace(tiny, **changes)
+    assert {path for path, value in config_lib.flat(other).items() if value != flat[path]} == changes.keys()
+    batches = NEXT_TOKEN.scored(windows_of(LANES[:1], 2)[0], np.ones((2, 4, 8), np.float32))
+    # With a target the tests' cache of programs is not asked.
+    both = [programs.build(models.build(tiny.model), c, LANES[:1], target=jax.devices()[:1]) for c in (tiny, other)]
+    for name in programs.Functions._fields:
+        examples = jax.tree.map(lambda leaf: leaf[0], batches) if name in ("probe", "curvature") else batches
+        first, second = (program.lower(name, examples).as_text() for program in both)
+        assert first == second, name
 
 
 def test_what_is_lowered_for_a_target_is_what_runs_there_and_holds_no_array(tiny, program_of):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actlab import config as config_lib
 from actlab import models
 from actlab.config import OptimizerConfig, replace
 from actlab.training import step as steps
@@ -21,10 +22,14 @@ from actlab.training.step import Lane, adamw, decay_mask, schedule_fraction
 def setting(tiny, **changes):
     config = replace(tiny, **changes)
     model = models.build(config.model)
-    state = steps.init_state(model, config, jnp.int32(0))
-    windows = jax.random.randint(jax.random.key(5), (4, 9), 0, 24)
+    state = jax.jit(functools.partial(steps.init_state, model, config))(jnp.int32(0))
+    windows = jnp.array(np.random.default_rng(5).integers(0, 24, (4, 9)))
     hyper = Lane(0, jnp.float32(config.optimizer.learning_rate), jnp.float32(config.optimizer.weight_decay))
     return jax.jit(functools.partial(steps.train_step, model, config, hyper)), state, windows, model, config
+
+
+def test_a_lane_has_the_traced_fields_in_the_order_of_the_schema():
+    assert list(Lane._fields) == [path.split(".")[-1] for path in config_lib.paths("traced")]
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "swiglu"])
@@ -40,39 +45,54 @@ def test_one_batch_can_be_learned_by_heart(tiny, activation):
     assert losses[-1] < 0.05
 
 
+TO_ZERO = {"optimizer.clip_norm": 0.01, "optimizer.final_lr_fraction": 0.0}  # one program for two tests
+
+
 def test_the_norms_are_those_of_gradient_update_and_parameters(tiny):
-    step, state, windows, model, config = setting(tiny, **{"optimizer.clip_norm": 0.01})
+    step, state, windows, model, _ = setting(tiny, **TO_ZERO)
 
     def loss_of(params):
         logits, _ = model.apply(params, windows[:, :-1])
         return optax.softmax_cross_entropy_with_integer_labels(logits, windows[:, 1:]).mean()
 
+    @jax.jit
+    def expected(old, new):
+        loss, grads = jax.value_and_grad(loss_of)(old)
+        moved = jax.tree.map(lambda a, b: a - b, new, old)
+        return loss, *map(optax.tree.norm, (grads, moved, new))
+
     new, metrics = step(state, windows)
-    loss, grads = jax.value_and_grad(loss_of)(state.params)
-    moved = jax.tree.map(lambda a, b: a - b, new.params, state.params)
-    assert metrics.loss == pytest.approx(float(loss), rel=1e-6)
-    assert metrics.grad_norm == pytest.approx(float(optax.tree.norm(grads)), rel=1e-5)
+    loss, of_gradient, of_update, of_params = map(float, expected(state.params, new.params))
+    assert metrics.loss == pytest.approx(loss, rel=1e-6)
+    assert metrics.grad_norm == pytest.approx(of_gradient, rel=1e-5)
     assert metrics.grad_norm > 0.01, "the norm is told before clipping"
-    assert metrics.update_norm == pytest.approx(float(optax.tree.norm(moved)), rel=1e-3)
-    assert metrics.param_norm == pytest.approx(float(optax.tree.norm(new.params)), rel=1e-6)
+    assert metrics.update_norm == pytest.approx(of_update, rel=1e-3)
+    assert metrics.param_norm == pytest.approx(of_params, rel=1e-6)
     assert metrics.learning_rate == pytest.approx(1e-3 / 3)
     assert new.step == 1
 
 
 def test_evaluation_weighs_every_target(tiny):
     _, state, windows, model, _ = setting(tiny)
-    logits, _ = model.apply(state.params, windows[:, :-1])
-    losses = optax.softmax_cross_entropy_with_integer_labels(logits, windows[:, 1:])
-    weights = jnp.zeros((4, 8)).at[2, 3:].set(1.0)
-    found = steps.eval_step(model, state.params, NEXT_TOKEN.scored(windows, weights), counts_hits=True)
+    weights = np.zeros((4, 8), np.float32)
+    weights[2, 3:] = 1
+
+    @jax.jit
+    def expected(params):
+        logits, _ = model.apply(params, windows[:, :-1])
+        losses = optax.softmax_cross_entropy_with_integer_labels(logits, windows[:, 1:])
+        return losses, logits.argmax(axis=-1) == windows[:, 1:]
+
+    losses, right = expected(state.params)
+    evaluate, arguments = functools.partial(steps.eval_step, model), (state.params, NEXT_TOKEN.scored(windows, weights))
+    found = jax.jit(functools.partial(evaluate, counts_hits=True))(*arguments)
     np.testing.assert_allclose(found.losses, losses * weights, rtol=1e-5)
-    right = logits.argmax(axis=-1) == windows[:, 1:]
     assert found.hits == right[2, 3:].sum()
-    assert steps.eval_step(model, state.params, NEXT_TOKEN.scored(windows, weights), counts_hits=False).hits is None
+    assert jax.eval_shape(functools.partial(evaluate, counts_hits=False), *arguments).hits is None
 
 
 def test_the_learning_rate_follows_the_schedule_over_the_length_of_the_run(tiny):
-    step, state, windows, _, _ = setting(tiny, **{"optimizer.final_lr_fraction": 0.0})
+    step, state, windows, _, _ = setting(tiny, **TO_ZERO)
     rates = []
     for _ in range(12):
         state, metrics = step(state, windows)
