@@ -12,14 +12,19 @@ from actlab.models import attention
 
 
 def qkv(dtype=jnp.float32, length=8, head=16):
-    keys = jax.random.split(jax.random.key(0), 4)
-    return [jax.random.normal(key, (2, length, 3, head)).astype(dtype) for key in keys]
+    return [jnp.asarray(array, dtype) for array in np.random.default_rng(0).normal(size=(4, 2, length, 3, head))]
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def gradients(attend, q, k, v, weigh):
     return jax.grad(lambda *qkv: (attend(*qkv).astype(jnp.float32) * weigh.astype(jnp.float32)).sum(), (0, 1, 2))(
         q, k, v
     )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def values_and_gradients(attend, q, k, v, weigh):
+    return attend(q, k, v), *gradients(attend, q, k, v, weigh)
 
 
 def test_causal_attention_is_its_formula():
@@ -28,7 +33,7 @@ def test_causal_attention_is_its_formula():
     scores[..., ~np.tri(8, dtype=bool)] = -np.inf
     weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     expected = np.einsum("bhlm,bmhk->blhk", weights, v)
-    np.testing.assert_allclose(attention.attend_causally(*qkv()[:3]), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(jax.jit(attention.attend_causally)(*qkv()[:3]), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(jnp.float32, 2e-5), (jnp.bfloat16, 0.05)])
@@ -50,8 +55,7 @@ def test_halves_of_the_heads_give_the_same(n_heads, causal):
         attend = attention.attend_causally
         if not causal:
             attend = functools.partial(attention.attend_to_all, real_BL=real)
-        attend = functools.partial(attend, kernel=kernel)
-        return attend(*arrays[:3]), *gradients(attend, *arrays)
+        return values_and_gradients(functools.partial(attend, kernel=kernel), *arrays)
 
     for whole, halves in zip(attended("own"), attended("halves"), strict=True):
         np.testing.assert_allclose(whole, halves, rtol=1e-4, atol=1e-6)
@@ -68,7 +72,7 @@ def test_a_hessian_vector_product_agrees_with_jaxs_own():
 
     def product(attend):
         slope = jax.grad(lambda q: (jnp.sin(attend(q, k, v)) * weigh).sum())
-        return jax.jvp(slope, (q,), (weigh,))[1]
+        return jax.jit(lambda q: jax.jvp(slope, (q,), (weigh,))[1])(q)
 
     theirs = functools.partial(jax.nn.dot_product_attention, is_causal=True, implementation="xla")
     np.testing.assert_allclose(product(attention.attend_causally), product(theirs), rtol=1e-3, atol=1e-4)
@@ -106,16 +110,15 @@ def test_the_kernel_of_tpus_equals_ours_forward_and_backward(causal):
     splash = functools.partial(attention.splash, causal=causal, interpret=True)
     ours = attention.attend_causally if causal else functools.partial(attention.attend_to_all, real_BL=None)
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)  # noqa: E731
-    close(splash(*arrays[:3]), ours(*arrays[:3]))
-    jax.tree.map(close, gradients(splash, *arrays), gradients(ours, *arrays))
+    jax.tree.map(close, values_and_gradients(splash, *arrays), values_and_gradients(ours, *arrays))
 
 
 def test_flash_attention_lowers_for_cuda_forward_and_backward(monkeypatch):
     stablehlo = pytest.importorskip("jax._src.cudnn.fused_attention_stablehlo")
     monkeypatch.setattr(stablehlo, "check_cudnn_version", lambda: 91000)
     monkeypatch.setattr(stablehlo, "check_compute_capability", lambda capability: True)
-    slopes = jax.jit(functools.partial(gradients, functools.partial(attention.attend_causally, kernel="cudnn")))
-    text = slopes.trace(*qkv(jnp.bfloat16, length=64)).lower(lowering_platforms=("cuda",)).as_text()
+    flash = functools.partial(attention.attend_causally, kernel="cudnn")
+    text = gradients.trace(flash, *qkv(jnp.bfloat16, length=64)).lower(lowering_platforms=("cuda",)).as_text()
     assert "__cudnn$fmhaSoftmax" in text and "__cudnn$fmhaSoftmaxBackward" in text
 
 

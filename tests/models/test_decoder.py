@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import weights
 
 from actlab import activations, models
 from actlab.config import replace, rotary_scaling
@@ -25,10 +26,8 @@ VARIANTS = [
 
 def build(tiny, changes):
     model = models.build(replace(tiny, **changes).model)
-    # Weights of size 1 make every dependency visible; at 0.02 some would drown.
-    params = jax.tree.map(lambda a: a * 20 if a.ndim > 1 else a, model.init(jax.random.key(0)))
     tokens = jax.random.randint(jax.random.key(1), (3, 8), 0, 24)
-    return model, params, tokens
+    return model, weights.drawn(model), tokens
 
 
 @pytest.mark.parametrize("changes", VARIANTS)
@@ -36,7 +35,8 @@ def test_a_position_depends_on_itself_and_on_every_earlier_one_of_its_row_only(t
     model, params, tokens = build(tiny, changes)
     same = jnp.tile(tokens[:1], (9, 1))
     changed = same.at[jnp.arange(8), jnp.arange(8)].add(1) % 24  # in row i token i; the last row stays
-    difference = np.abs(np.asarray(model.apply(params, changed)[0] - model.apply(params, same)[0])).max(axis=-1)
+    apply = jax.jit(model.apply)
+    difference = np.abs(np.asarray(apply(params, changed)[0]) - np.asarray(apply(params, same)[0])).max(axis=-1)
     np.testing.assert_array_equal(difference > 0, [*np.triu(np.ones((8, 8), bool)), [False] * 8])
 
 
@@ -44,9 +44,9 @@ def test_a_position_depends_on_itself_and_on_every_earlier_one_of_its_row_only(t
 def test_a_cache_filled_in_uneven_pieces_gives_the_logits_of_one_pass(tiny, changes):
     model, params, tokens = build(tiny, changes)
     whole, _ = model.apply(params, tokens)
-    cache, pieces = model.empty_cache(3), []
-    for start, end in itertools.pairwise([0, 3, 4, 8]):
-        piece, cache = model.extend(params, tokens[:, start:end], cache, start)
+    extend, cache, pieces = jax.jit(model.extend), model.empty_cache(3), []
+    for start, end in itertools.pairwise([0, 3, 4, 7, 8]):  # of two lengths: two programs
+        piece, cache = extend(params, tokens[:, start:end], cache, start)
         pieces.append(piece)
     np.testing.assert_allclose(np.concatenate(pieces, axis=1), whole, atol=2e-4, rtol=2e-4)
 
@@ -71,12 +71,12 @@ def test_a_parallel_block_adds_both_sublayers_of_the_same_input(tiny):
     """So that its output lies in the span of the input and of the outputs with one sublayer switched off."""
     model, params, tokens = build(tiny, {"model.residual": "parallel", "model.n_layers": 1, "model.norm": "rmsnorm"})
 
+    hidden = jax.jit(lambda params: model.hidden(params, tokens)[0])
+
     def stream(*off):
         block = params["block_0"]
         zeroed = {name: {**block[name], last: {"kernel": 0 * block[name][last]["kernel"]}} for name, last in off}
-        return model.hidden({**params, "block_0": {**block, **zeroed}, "final_norm": {"scale": jnp.ones(16)}}, tokens)[
-            0
-        ]
+        return hidden({**params, "block_0": {**block, **zeroed}, "final_norm": {"scale": jnp.ones(16)}})
 
     attention, feed_forward = ("attention", "out"), ("feed_forward", "down")
     parts = [np.asarray(stream(*off)) for off in ((), (feed_forward,), (attention,), (attention, feed_forward))]
@@ -99,9 +99,10 @@ def test_rotary_scaling_slows_down_what_turns_slowly():
 
 def test_a_share_of_each_head_rotates_and_the_rest_stays():
     x = jax.random.normal(jax.random.key(0), (1, 3, 2, 10))
-    turned = layers.rotate(x, jnp.arange(3), 100.0, 4)
+    rotate = lambda x, *share: layers.rotate(x, jnp.arange(3), 100.0, *share)  # noqa: E731
+    turned, alone = jax.jit(lambda x: (rotate(x, 4), rotate(x[..., :4])))(x)
     np.testing.assert_array_equal(turned[..., 4:], x[..., 4:])
-    np.testing.assert_array_equal(turned[..., :4], layers.rotate(x[..., :4], jnp.arange(3), 100.0))
+    np.testing.assert_array_equal(turned[..., :4], alone)
 
 
 def test_normed_queries_and_keys_do_not_depend_on_their_size(tiny):
@@ -117,7 +118,7 @@ def test_normed_queries_and_keys_do_not_depend_on_their_size(tiny):
 def test_rotary_attention_depends_on_distance_only():
     q, k = jax.random.normal(jax.random.key(0), (2, 1, 1, 1, 8))
     turn = lambda x, position: layers.rotate(x, jnp.array([position]), 10_000.0)  # noqa: E731
-    score = lambda i, j: jnp.sum(turn(q, i) * turn(k, j))  # noqa: E731
+    score = jax.jit(lambda i, j: jnp.sum(turn(q, i) * turn(k, j)))
     np.testing.assert_allclose(score(7, 3), score(104, 100), rtol=1e-4)
     assert abs(score(7, 3) - score(3, 7)) > 1e-3
 
@@ -125,7 +126,7 @@ def test_rotary_attention_depends_on_distance_only():
 @pytest.mark.parametrize("base", [10_000.0, 500.0])
 def test_rotary_turns_each_pair_at_its_own_frequency(base):
     x = np.random.default_rng(0).normal(size=(1, 3, 1, 6)).astype(np.float32)
-    turned = np.asarray(layers.rotate(jnp.array(x), jnp.array([0, 1, 7]), base))
+    turned = np.asarray(jax.jit(lambda x: layers.rotate(x, jnp.array([0, 1, 7]), base))(x))
     for row, position in enumerate([0, 1, 7]):
         for k in range(3):
             angle = position * base ** (-k / 3)
@@ -139,11 +140,10 @@ def test_norms_are_their_formulas(tiny, kind, epsilon):
     changes = {"model.norm": kind, "model.norm_epsilon": epsilon, "model.use_bias": True}
     spec = models.build(replace(tiny, **changes).model).spec
     x = np.random.default_rng(0).normal(3.0, 2.0, size=(4, 16)).astype(np.float32)
-    layer = layers.Norm(spec, name="norm")
-    variables = layer.init(jax.random.key(0), jnp.array(x))
+    found, _ = jax.jit(layers.Norm(spec, name="norm").init_with_output)(jax.random.key(0), x)
     centred = x - x.mean(-1, keepdims=True) if kind == "layernorm" else x
     expected = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon)
-    np.testing.assert_allclose(layer.apply(variables, jnp.array(x)), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("kind", "peer"), [("layernorm", flax.linen.LayerNorm), ("rmsnorm", flax.linen.RMSNorm)])
@@ -152,7 +152,8 @@ def test_norms_have_the_gradients_of_flaxs(tiny, kind, peer):
     spec = models.build(replace(tiny, **changes).model).spec
     x, weigh = 3 + 2 * jax.random.normal(jax.random.key(0), (2, 4, 16))
     params = jax.tree.map(lambda a: a + 0.5, layers.Norm(spec, name="norm").init(jax.random.key(0), x)["params"])
-    slopes = lambda norm: jax.grad(lambda p, x: (norm.apply({"params": p}, x) * weigh).sum(), (0, 1))(params, x)  # noqa: E731
+    weighed = lambda norm: lambda p, x: (norm.apply({"params": p}, x) * weigh).sum()  # noqa: E731
+    slopes = lambda norm: jax.jit(jax.grad(weighed(norm), (0, 1)))(params, x)  # noqa: E731
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)  # noqa: E731
     jax.tree.map(close, slopes(layers.Norm(spec, name="norm")), slopes(peer(epsilon=0.5)))
 
@@ -160,7 +161,7 @@ def test_norms_have_the_gradients_of_flaxs(tiny, kind, peer):
 @pytest.mark.parametrize("position", ["learned", "rotary"])
 def test_more_tokens_than_the_context_are_an_error_not_a_nan(tiny, position):
     model = models.build(replace(tiny, **{"model.position": position}).model)
-    params = model.init(jax.random.key(0))
+    params = weights.drawn(model)
     with pytest.raises(ValueError, match="context of 8"):
         model.apply(params, jnp.zeros((1, 9), int))
     with pytest.raises(ValueError, match="from position 6"):
@@ -170,22 +171,21 @@ def test_more_tokens_than_the_context_are_an_error_not_a_nan(tiny, position):
 @pytest.mark.parametrize(("d_in", "d_out"), [(3, 4), (4, 3)])
 def test_project_has_the_gradients_of_a_matrix_product(d_in, d_out):
     x, w = jax.random.normal(jax.random.key(0), (5, d_in)), jax.random.normal(jax.random.key(1), (d_in, d_out))
-    weigh = lambda product: jnp.sum(jnp.sin(product))  # noqa: E731
-    ours = jax.grad(lambda x, w: weigh(layers.project(x, w)), (0, 1))(x, w)
-    plain = jax.grad(lambda x, w: weigh(x @ w), (0, 1))(x, w)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), ours, plain)
+    slopes = lambda product: jax.jit(jax.grad(lambda x, w: jnp.sin(product(x, w)).sum(), (0, 1)))(x, w)  # noqa: E731
+    for ours, plain in zip(slopes(layers.project), slopes(jnp.matmul), strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=1e-5, atol=1e-6)
 
 
 def test_initialisation_is_gpt2s(tiny):
     config = replace(tiny, **{"model.d_model": 128, "model.n_layers": 8, "model.use_bias": True})
-    params = models.build(config.model).init(jax.random.key(3))
-    block = params["block_3"]
+    init = models.build(config.model).init
+    block, table = jax.jit(lambda key: [init(key)[name] for name in ("block_3", "token_embedding")])(jax.random.key(3))
     for kernel in (block["attention"]["qkv"], block["feed_forward"]["up"]):
         assert np.std(kernel["kernel"]) == pytest.approx(0.02, rel=0.03)
     for kernel in (block["attention"]["out"], block["feed_forward"]["down"]):
         assert np.std(kernel["kernel"]) == pytest.approx(0.02 / 4, rel=0.03)
     assert not np.any(block["attention"]["qkv"]["bias"])
-    assert np.std(params["token_embedding"]["embedding"]) == pytest.approx(0.02, rel=0.05)
+    assert np.std(table["embedding"]) == pytest.approx(0.02, rel=0.05)
 
 
 def test_arrays_of_one_name_and_shape_start_equal_whatever_the_activation(tiny):
@@ -193,9 +193,9 @@ def test_arrays_of_one_name_and_shape_start_equal_whatever_the_activation(tiny):
         name: models.build(replace(tiny, **{"model.activation": name}).model).init(jax.random.key(7))
         for name in activations.names()
     }
+    theirs = dict(jax.tree_util.tree_leaves_with_path(inits["relu"]))
     for name, params in inits.items():
         for path, leaf in jax.tree_util.tree_leaves_with_path(params):
-            theirs = dict(jax.tree_util.tree_leaves_with_path(inits["relu"]))
             if path in theirs and theirs[path].shape == leaf.shape:
                 np.testing.assert_array_equal(leaf, theirs[path], err_msg=f"{name} {path}")
 
@@ -203,12 +203,18 @@ def test_arrays_of_one_name_and_shape_start_equal_whatever_the_activation(tiny):
 @pytest.mark.parametrize(("name", "scalars"), [("swish", {"beta": 1.0}), ("prelu", {"slope": 0.25}), ("gelu", {})])
 def test_scalars_of_an_activation_are_float32_parameters_that_learn(tiny, name, scalars):
     model, params, tokens = build(tiny, {"model.activation": name})
-    layer = params["block_1"]["feed_forward"]
-    found = {key.removeprefix("activation_"): leaf for key, leaf in layer.items() if key.startswith("activation_")}
-    assert {key: float(leaf) for key, leaf in found.items()} == scalars
+
+    @jax.jit
+    def start(key):
+        layer = model.init(key)["block_1"]["feed_forward"]
+        return {name: leaf for name, leaf in layer.items() if name.startswith("activation_")}
+
+    found = start(jax.random.key(0))
+    assert {name: float(leaf) for name, leaf in found.items()} == {f"activation_{k}": v for k, v in scalars.items()}
     assert all(leaf.shape == () and leaf.dtype == jnp.float32 for leaf in found.values())
-    slopes = jax.grad(lambda p: jnp.square(model.apply(p, tokens)[0]).mean())(params)["block_1"]["feed_forward"]
-    assert all(slopes[f"activation_{key}"] != 0 for key in found)
+    params["block_1"]["feed_forward"] |= found
+    slopes = jax.jit(jax.grad(lambda p: jnp.square(model.apply(p, tokens)[0]).mean()))(params)
+    assert all(slopes["block_1"]["feed_forward"][name] != 0 for name in found)
 
 
 def test_a_name_with_parameters_builds_its_own_function(tiny):
@@ -249,11 +255,11 @@ def test_the_rotary_base_is_a_field(tiny):
 def test_costs_count_what_is_there(tiny):
     wide = {"model.d_model": 128, "model.activation": "relu", "model.tie_embeddings": False}
     model = models.build(replace(tiny, **wide).model)
-    leaves = jax.tree.leaves(model.init(jax.random.key(0)))
+    params = weights.drawn(model)
     costs = models.costs(model)
-    assert costs.parameters == sum(leaf.size for leaf in leaves)
+    assert costs.parameters == sum(leaf.size for leaf in jax.tree.leaves(params))
     assert costs.parameters - costs.non_embedding == (24 + 24 + 8) * 128
-    compiled = jax.jit(lambda p, t: model.apply(p, t)[0]).lower(model.init(jax.random.key(0)), jnp.zeros((4, 8), int))
+    compiled = jax.jit(lambda p, t: model.apply(p, t)[0]).lower(params, jnp.zeros((4, 8), int))
     forward = compiled.compile().cost_analysis()["flops"] / 32
     # The compiler also counts norms and softmax.
     assert costs.flops_per_token / 3 < forward < costs.flops_per_token / 3 * 1.05
@@ -276,7 +282,7 @@ def test_the_paper_preset_has_about_30_million_parameters_and_char_10_7(tiny):
 
 def test_hidden_units_that_nobody_uses_cost_nothing(tiny):
     model = models.build(tiny.model)
-    params = model.init(jax.random.key(0))
+    params = weights.drawn(model)
     tokens = jnp.zeros((4, 8), int)
 
     def flops(function):
@@ -298,10 +304,14 @@ def test_hidden_units_are_those_of_the_feed_forward(tiny):
     first = params["block_0"]
     x = params["token_embedding"]["embedding"][tokens] + params["position_embedding"]["embedding"][None]
     spec = model.spec
-    flat = x.reshape(-1, 16)
     norm = lambda name, value: layers.Norm(spec, name=name).apply({"params": first[name]}, value)  # noqa: E731
-    attended, _ = layers.Attention(spec).apply({"params": first["attention"]}, norm("attention_norm", flat), 8)
-    z = norm("feed_forward_norm", flat + attended) @ first["feed_forward"]["up"]["kernel"]
+
+    @jax.jit
+    def inputs(flat):
+        attended, _ = layers.Attention(spec).apply({"params": first["attention"]}, norm("attention_norm", flat), 8)
+        return norm("feed_forward_norm", flat + attended) @ first["feed_forward"]["up"]["kernel"]
+
+    z = inputs(x.reshape(-1, 16))
     np.testing.assert_allclose(hidden[0].z_TF, z, rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(hidden[0].a_TF, np.maximum(z, 0), rtol=1e-3, atol=1e-5)
 
@@ -319,11 +329,12 @@ def test_a_shift_is_added_to_the_inputs_of_its_layers_units(tiny, norm_position)
 
 def test_bfloat16_compute_keeps_float32_parameters_and_logits(tiny):
     model = models.build(tiny.model, jnp.bfloat16)
-    params = model.init(jax.random.key(0))
-    assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {jnp.dtype("float32")}
+    shapes = jax.eval_shape(model.init, jax.random.key(0))
+    assert {leaf.dtype for leaf in jax.tree.leaves(shapes)} == {jnp.dtype("float32")}
+    params = weights.drawn(model, 0.02)
     tokens = jnp.arange(8)[None]
-    logits, _ = model.apply(params, tokens)
-    exact, _ = models.build(tiny.model).apply(params, tokens)
+    logits, _ = jax.jit(model.apply)(params, tokens)
+    exact, _ = jax.jit(models.build(tiny.model).apply)(params, tokens)
     assert logits.dtype == jnp.float32
     assert (logits != logits.astype(jnp.bfloat16)).any(), "the output product must not be rounded to bfloat16"
     assert 0 < np.abs(logits - exact).max() < 0.02

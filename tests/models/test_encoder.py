@@ -1,9 +1,12 @@
 """The encoder: who sees whom, what padding and segments change, what its heads are."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import weights
 
 from actlab import models
 from actlab.config import replace
@@ -23,30 +26,34 @@ REAL = jnp.arange(8)[None] < jnp.array([8, 5, 3])[:, None]
 
 def build(tiny, changes, **more):
     model = models.build(replace(tiny, **changes, **more).model)
-    # Weights of size 1 make every dependency visible; at 0.02 some would drown.
-    params = jax.tree.map(lambda a: a * 20 if a.ndim > 1 else a, model.init(jax.random.key(0)))
     tokens = jax.random.randint(jax.random.key(1), (3, 8), 0, 24)
-    return model, params, tokens
+    return model, weights.drawn(model), tokens
 
 
-def influence(model, params, tokens, real):
-    """abs(d logits at i / d embedded token j), by one-hot tokens that are made continuous; [row, i, j]."""
-    one_per_place = params["token_embedding"]["embedding"][tokens]
+@functools.cache
+def jacobian(model):
+    """d (summed tanh of) what logits are projected from / d embedded tokens; compiled once for all tests of a model."""
 
-    def logits(embedded_BLD):
+    def read(embedded_BLD, params, real_BL):
         # Every place has a token of its own, so that the table's gradient is that of the places.
         table = embedded_BLD.reshape(-1, embedded_BLD.shape[-1])
-        places = jnp.arange(tokens.size).reshape(tokens.shape)
-        mine = {**params, "token_embedding": {"embedding": table}}
-        x_BLD, _, _ = model.hidden(mine, places, real_BL=real)
+        places = jnp.arange(real_BL.size).reshape(real_BL.shape)
+        x_BLD, _, _ = model.hidden({**params, "token_embedding": {"embedding": table}}, places, real_BL=real_BL)
         return jnp.tanh(x_BLD).sum(axis=-1)
 
-    return np.abs(np.asarray(jax.jit(jax.jacobian(logits))(one_per_place))).sum(axis=-1)
+    return jax.jit(jax.jacobian(read))
+
+
+def influence(model, params, tokens, real=None):
+    """abs(d logits at i / d embedded token j), by one-hot tokens that are made continuous; [row, i, j]."""
+    real = jnp.ones(tokens.shape, bool) if real is None else real
+    slopes = jacobian(model)(params["token_embedding"]["embedding"][tokens], params, real)
+    return np.abs(np.asarray(slopes)).sum(axis=-1)
 
 
 @pytest.mark.parametrize("changes", PREDICTING)
 def test_every_token_sees_every_other_of_its_row_and_none_of_another(tiny, changes):
-    found = influence(*build(tiny, changes), None)
+    found = influence(*build(tiny, changes))
     for row in range(3):
         assert (found[row, :, row] > 0).all()
         assert (np.delete(found[row], row, axis=1) == 0).all()
@@ -58,7 +65,7 @@ def test_a_classifier_reads_the_first_token(tiny):
         name: part | {"attention": jax.tree.map(jnp.zeros_like, part["attention"])} if "block" in name else part
         for name, part in params.items()
     }
-    found = influence(model, deaf, tokens, None)
+    found = influence(model, deaf, tokens)
     for row in range(3):
         assert found[row, 0, row, 0] > 0
         assert (found[row, 0, row, 1:] == 0).all()
@@ -89,7 +96,7 @@ def test_no_real_token_sees_padding(tiny, changes):
 def test_what_stands_at_padding_and_how_much_there_is_of_it_change_nothing(tiny, changes):
     model, params, tokens = build(tiny, changes)
     segments = jax.random.randint(jax.random.key(2), (3, 8), 0, 2)
-    apply = lambda tokens, segments, real: model.apply(params, tokens, segments_BL=segments, real_BL=real)[0]  # noqa: E731
+    apply = jax.jit(lambda tokens, segments, real: model.apply(params, tokens, segments_BL=segments, real_BL=real)[0])
     logits = apply(tokens, segments, REAL)
     garbled = apply(jnp.where(REAL, tokens, 23 - tokens), jnp.where(REAL, segments, 1 - segments), REAL)
     shorter = apply(tokens[1:, :5], segments[1:, :5], REAL[1:, :5])
@@ -141,7 +148,7 @@ def test_bidirectional_attention_is_its_formula():
     scores = np.where(np.asarray(REAL)[:, None, None, :], scores, -np.inf)
     weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     expected = np.einsum("bhlm,bmhk->blhk", weights, v)
-    found = layers.attend_to_all(*(jnp.array(x, jnp.float32) for x in (q, k, v)), REAL)
+    found = jax.jit(layers.attend_to_all)(*(jnp.array(x, jnp.float32) for x in (q, k, v)), REAL)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -204,7 +211,7 @@ def test_misuse_is_an_error(tiny):
         classifier.apply(its, tokens, places_BP=jnp.zeros((3, 1), int))
     decoder = models.build(tiny.model)
     with pytest.raises(ValueError, match="a decoder"):
-        decoder.apply(decoder.init(jax.random.key(0)), tokens, real_BL=REAL)
+        decoder.apply(weights.drawn(decoder), tokens, real_BL=REAL)
 
 
 def test_costs_count_the_head_by_the_share_of_tokens_it_reads(tiny):
@@ -222,10 +229,11 @@ def test_costs_count_the_head_by_the_share_of_tokens_it_reads(tiny):
 def test_bfloat16_compute_keeps_float32_parameters_and_logits(tiny):
     config = replace(tiny, **BERT)
     model = models.build(config.model, jnp.bfloat16)
-    params = model.init(jax.random.key(0))
-    assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {jnp.dtype("float32")}
+    shapes = jax.eval_shape(model.init, jax.random.key(0))
+    assert {leaf.dtype for leaf in jax.tree.leaves(shapes)} == {jnp.dtype("float32")}
+    params = weights.drawn(model, 0.02)
     tokens = jnp.arange(8)[None]
-    logits, _ = model.apply(params, tokens, real_BL=jnp.arange(8)[None] < 6)
-    exact, _ = models.build(config.model).apply(params, tokens, real_BL=jnp.arange(8)[None] < 6)
+    logits, _ = jax.jit(model.apply)(params, tokens, real_BL=tokens < 6)
+    exact, _ = jax.jit(models.build(config.model).apply)(params, tokens, real_BL=tokens < 6)
     assert logits.dtype == jnp.float32
     assert 0 < np.abs(logits - exact).max() < 0.05

@@ -15,8 +15,7 @@ def second_moment_after(tiny, activation, init):
     config = replace(tiny, **{"model.activation": activation, "model.init": init, "model.d_model": 128})
     spec = models.build(replace(config, **{"model.d_ff": 3072}).model).spec
     x_TD = jax.random.normal(jax.random.key(0), (2048, 128))
-    layer = FeedForward(spec)
-    out_TD, _ = layer.apply(layer.init(jax.random.key(1), x_TD), x_TD)
+    (out_TD, _), _ = jax.jit(FeedForward(spec).init_with_output)(jax.random.key(1), x_TD)
     return float(jnp.square(out_TD).mean()) * 2 * spec.n_layers
 
 
@@ -30,7 +29,7 @@ def test_gain_keeps_the_second_moment(tiny, activation):
 def test_fan_in_draws_every_matrix_by_its_inputs(tiny, parametrization):
     changes = {"model.init": "fan_in", "model.parametrization": parametrization, "model.base_width": 16}
     shape = {"model.d_model": 128, "model.tie_embeddings": False, "model.n_layers": 2}
-    params = models.build(replace(tiny, **changes, **shape).model).init(jax.random.key(0))
+    params = jax.jit(models.build(replace(tiny, **changes, **shape).model).init)(jax.random.key(0))
     block, residual = params["block_0"], 2.0  # sqrt(2 N)
     stds = {
         "qkv": (block["attention"]["qkv"]["kernel"], 128**-0.5),
@@ -75,5 +74,5 @@ def test_a_users_own_activation_has_a_gain(tiny):
 def test_with_fan_in_the_output_is_drawn_by_its_own_inputs(tiny):
     changes = {"model.kind": "encoder", "model.init": "fan_in", "model.tie_embeddings": False, "model.vocab_size": 2000}
     model = models.build(replace(tiny, **changes, **{"model.d_model": 64, "model.d_embedding": 8}).model)
-    kernel = model.init(jax.random.key(0))["output"]["kernel"]
+    kernel = jax.jit(lambda key: model.init(key)["output"]["kernel"])(jax.random.key(0))
     assert kernel.shape == (8, 2000) and float(kernel.std()) == pytest.approx(8**-0.5, rel=0.02)
