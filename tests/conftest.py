@@ -217,6 +217,7 @@ def small_sweep(texts) -> Config:
             "model.n_heads": 1,
             "model.context": 16,
             "optimizer.warmup_steps": 2,
+            "optimizer.schedule": "constant",
             "data.name": "mine",
             "data.dir": texts,
             "data.batch_size": 4,

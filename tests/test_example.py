@@ -11,6 +11,7 @@ from pages import cells
 from actlab import activations, main
 from actlab.cli import activations as command
 from actlab.cli import command as actlab_command
+from actlab.data.sets import story_grammar
 from actlab.report import explorer
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -76,6 +77,7 @@ def test_curves_without_a_formula_are_the_function_and_break_at_its_kinks():
 
 def test_the_study_is_planned_and_one_of_its_runs_trains(mine, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(story_grammar, "N_HELD_OUT_STORIES", 40)
     plan = commands.run(main.main, CONFIG, *QUICK, "--dry_run")
     assert "96 runs" in plan
     commands.run(main.main, CONFIG, *QUICK, "--run=mine-lr0.01-seed1", "--workdir=w")

@@ -10,14 +10,16 @@ from actlab.adaptive.answer import BLOCK, Answer, Table
 from actlab.adaptive.comparison import Comparison
 from actlab.adaptive.search import RUNGS, Found, Task
 from actlab.config import presets
+from actlab.data.sets import story_grammar
 
 ROOT = pathlib.Path(__file__).parents[1]
 NOTEBOOK = json.loads((ROOT / "examples/compare.ipynb").read_text())
 INSTALL, *CELLS = ["".join(cell["source"]) for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
 SMALL = {
     **{"data.n_stories": 200, "data.batch_size": 4, "train.eval_tokens": 2000, "model.n_layers": 1},
-    **{"model.d_model": 8, "model.n_heads": 1, "train.n_steps": 8, "train.steps_per_call": 2},
-    **{"optimizer.warmup_steps": 2, "train.log_every": 2, "data.tokenizer": "bytes"},
+    **{"model.d_model": 8, "model.n_heads": 1, "model.context": 16, "train.n_steps": 12, "train.steps_per_call": 2},
+    **{"optimizer.warmup_steps": 2, "optimizer.schedule": "constant", "train.log_every": 2, "data.tokenizer": "bytes"},
+    **{"train.probe_every": 0, "train.census_every": 0},
 }
 
 
@@ -36,6 +38,7 @@ def quick(monkeypatch, tmp_path):
 
     of_preset = presets._overridden
     monkeypatch.setattr(presets, "_overridden", small)
+    monkeypatch.setattr(story_grammar, "N_HELD_OUT_STORIES", 40)
     monkeypatch.setattr("actlab.data.rows.bigram_loss", lambda *_: 50.0)
     monkeypatch.setattr("actlab.adaptive.search.next_tasks", one_rate)
     monkeypatch.setattr(Comparison, "_calibrated", lambda *_: 0.01)

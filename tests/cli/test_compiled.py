@@ -15,8 +15,9 @@ LINE = [
     sys.executable,
     *("-m", "actlab.main", f"--config={ROOT}/configs/tinystories_gelu.py:small"),
     *("--config.model.n_layers=1", "--config.model.d_model=16", "--config.model.context=32"),
-    *("--config.data.tokenizer=bytes", "--config.data.n_stories=200", "--config.data.batch_size=4"),
-    *("--config.optimizer.warmup_steps=2", "--config.train.n_steps=8", "--config.train.eval_tokens=2000"),
+    *("--config.data.tokenizer=bytes", "--config.data.name=mine", "--config.data.batch_size=4"),
+    *("--config.optimizer.warmup_steps=2", "--config.train.n_steps=8", "--config.train.eval_tokens=300"),
+    *("--config.train.probe_every=0", "--config.train.census_every=0"),
 ]
 
 
@@ -77,12 +78,12 @@ def test_a_program_that_was_cut_off_is_removed(unset, tmp_path):
     assert sorted(path.name for path in place.iterdir()) == ["whole-atime", "whole-cache", "young-cache"]
 
 
-def test_a_second_start_compiles_nothing_and_damaged_programs_change_nothing(tmp_path):
+def test_a_second_start_compiles_nothing_and_damaged_programs_change_nothing(texts, tmp_path):
     environment = {name: value for name, value in os.environ.items() if name.removeprefix("JAX_") not in VARIABLES}
     environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
 
     def started(workdir, *words, **variables):
-        line = [*LINE, f"--config.data.dir={tmp_path}", f"--workdir={tmp_path / workdir}", *words]
+        line = [*LINE, f"--config.data.dir={texts}", f"--workdir={tmp_path / workdir}", *words]
         variables |= environment
         done = subprocess.run(line, env=variables, cwd=tmp_path, capture_output=True, text=True, check=True)
         assert ("\ncompiled " in done.stdout) == (not words) and "Warning" not in done.stderr

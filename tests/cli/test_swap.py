@@ -11,6 +11,7 @@ import pytest
 import safetensors.numpy
 from outcomes import metrics
 from rich.console import Console
+from weights import drawn
 
 import actlab.data
 from actlab import models
@@ -20,6 +21,7 @@ from actlab.errors import UserError
 from actlab.interop import huggingface
 from actlab.sweeps import existing, session
 
+QUIET = Console(quiet=True)
 FAST = ("--config.train.eval_tokens=600", "--config.data.batch_size=4", "--config.data.dir=data")
 SIZES = {
     "model.n_layers": 2,
@@ -30,7 +32,7 @@ SIZES = {
 }
 LLAMA = {"model.norm": "rmsnorm", "model.position": "rotary", "model.activation": "swiglu", "model.n_kv_heads": 1}
 GPT2 = {"model.use_bias": True, "model.activation": "gelu_tanh"}
-BERT = {"model.kind": "encoder", "model.norm_position": "post", "model.use_bias": True}
+BERT = {"model.kind": "encoder", "model.n_layers": 1, "model.norm_position": "post", "model.use_bias": True}
 
 
 def with_words(folder, text):
@@ -57,10 +59,8 @@ def place(tmp_path_factory):
     lines = [" ".join(draw.choice(words, 20)) for _ in range(400)]
     (folder / "text.txt").write_text("\n<|endoftext|>\n".join(lines))
     for name, changes in {"gpt2": GPT2, "llama": LLAMA, "bert": BERT}.items():
-        config = replace(Config(), **SIZES, **changes).model
-        params = models.build(config).init(jax.random.key(0))
-        params = jax.tree.map(lambda leaf: leaf * 20 if leaf.ndim > 1 else leaf, params)
-        huggingface.save(config, params, folder / name)
+        config = replace(Config(), **SIZES | changes).model
+        huggingface.save(config, drawn(models.build(config)), folder / name)
         with_words(folder / name, (folder / "text.txt").read_text())
     return folder
 
@@ -70,20 +70,29 @@ def here(place, monkeypatch):
     monkeypatch.chdir(place)
 
 
-def test_a_probe_says_of_each_layer_what_a_count_by_hand_says(place):
-    told = commands.run(probe.main, "gpt2", "--text=text.txt", *FAST)
-    assert "gelu_tanh" in told and "nats/token" in told
-    page = (place / "probe.html").read_text()
-    assert "What the hidden units of gpt2 do" in page
-    # By hand: the same windows through the model that transformers' directory holds.
+def opened(model):
+    """A model and the config that measures it on the text."""
     request = overrides.read(None, overrides.split(FAST)[1], presets.continued)
-    quiet = Console(quiet=True)
-    start = existing.open_model("gpt2")
-    config = existing.config_of(start, request.config, request.overridden, "text.txt", "text", quiet)
-    found = existing.measure(start, config, quiet)
-    loaded = huggingface.load("gpt2")
+    start = existing.open_model(model)
+    return start, existing.config_of(start, request.config, request.overridden, "text.txt", "text", QUIET)
+
+
+def loss_of(model):
+    """Of a model on the text, as `probe` tells it."""
+    _, config = opened(model)
+    return f"{existing._loss(*existing._started(existing._for_steps(config, 1), QUIET)):.4f}"
+
+
+def test_a_probe_says_of_each_layer_what_a_count_by_hand_says(place):
+    told = commands.run(probe.main, "llama", "--text=text.txt", *FAST)
+    assert "swiglu" in told and "nats/token" in told
+    page = (place / "probe.html").read_text()
+    assert "What the hidden units of llama do" in page
+    # By hand: the same windows through the model that transformers' directory holds.
+    found = existing.measure(*opened("llama"), QUIET)
+    loaded = huggingface.load("llama")
     batch = jax.tree.map(lambda batches: batches[0], found.spec.feed.validation)
-    _, hidden = models.build(loaded.config).apply(loaded.params, jnp.asarray(batch.tokens))
+    _, hidden = jax.jit(models.build(loaded.config).apply)(loaded.params, jnp.asarray(batch.tokens))
     for layer, units in enumerate(hidden):
         assert found.values[f"layer_{layer}/negative_fraction"] == pytest.approx(
             float((units.z_TF < 0).mean()), abs=1e-6
@@ -125,8 +134,7 @@ def test_a_swap_says_what_it_costs_and_what_heals_it(place):
         with pytest.raises(UserError, match="choose another"):
             commands.run(swap.main, "gpt2", "--text=text.txt", *other, *FAST, "--workdir=w")
     assert (place / "w/model/model.safetensors").read_bytes() == healed, "it stays"
-    again = commands.run(probe.main, "w/model", "--text=text.txt", *FAST)
-    assert f"{found['healed']:.4f} nats/token" in again, "what is written has the loss that was told"
+    assert loss_of("w/model") == f"{found['healed']:.4f}", "what is written has the loss that was told"
 
 
 def test_the_gate_of_a_gated_model_is_swapped_and_its_mean_folded_into_new_biases():
@@ -135,8 +143,7 @@ def test_the_gate_of_a_gated_model_is_swapped_and_its_mean_folded_into_new_biase
     found = losses(told)
     written = huggingface.load("gated/model")
     assert (written.config.activation, written.config.use_bias, written.config.n_kv_heads) == ("reglu", True, 1)
-    again = commands.run(probe.main, "gated/model", "--text=text.txt", *FAST)
-    assert f"{found['folded']:.4f} nats/token" in again
+    assert loss_of("gated/model") == f"{found['folded']:.4f}"
 
 
 def test_some_blocks_are_measured_and_not_written(place):
@@ -159,7 +166,7 @@ def test_some_blocks_are_measured_and_not_written(place):
         (["gpt2", "--to=relu", "--text=text.txt", "--blocks=0"], "--blocks=0"),
         (["gpt2", "--to=relu", "--text=text.txt", "--config.model.d_ff=8"], "--config.model.d_ff is set"),
         (["gpt2", "--to=relu", "--text=nothing.txt"], "nothing.txt"),
-        (["gpt2", "--to=relu", "--text=text.txt", "--config.train.n_steps=9"], "--config.train.n_steps is set by the"),
+        (["gpt2", "--to=relu", "--text=text.txt", "--config.train.n_steps=900"], "config.train.n_steps is set by the"),
         (["gpt2", "--to=relu", "--text=text.txt", "--config.data.name=mine"], "--config.data.name both name a text"),
         (["gpt2", "--to=relu", "--field=story"], "--field=story has no effect without --text"),
     ],
@@ -170,18 +177,14 @@ def test_what_cannot_be_swapped_is_refused_before_any_work(place, words, told):
     assert not (place / "refused").exists()
 
 
-def test_a_run_is_probed_on_its_own_text_with_its_own_tokenizer(place):
+def test_a_run_is_probed_on_its_own_text_with_its_own_tokenizer(small_sweep, place):
     name = actlab.data.prepare_text("text.txt", "data")
-    config = replace(
-        Config(),
-        **SIZES | {"model.vocab_size": None, "data.name": name, "data.dir": "data", "data.tokenizer": "bpe:270"},
-        **{"optimizer.warmup_steps": 1, "data.batch_size": 4, "train.n_steps": 4, "train.eval_every": 4},
-        **{"train.checkpoint_every": 4, "train.eval_tokens": 600, "train.probe_every": 0, "train.census_every": 0},
-    )
+    own = {"data.name": name, "data.dir": "data", "data.tokenizer": "bpe:270", "train.eval_tokens": 600}
+    config = replace(small_sweep, sweep=(), **own, **{"model.activation": "relu"})
     assert session.run(config, "own", place / "own", ["test"]) == 0
-    (reached,) = (row["loss"] for row in metrics(place / "own") if (row["split"], row["step"]) == ("validation", 4))
+    (reached,) = (row["loss"] for row in metrics(place / "own") if (row["split"], row["step"]) == ("validation", 12))
     assert f"{reached:.4f} nats/token" in commands.run(probe.main, "own", *FAST[:2])
     request = overrides.read(None, overrides.split(["--config.data.packing=padded"])[1], presets.continued)
-    start, quiet = existing.open_model("own"), Console(quiet=True)
-    found = existing.config_of(start, request.config, request.overridden, None, "text", quiet)
+    start = existing.open_model("own")
+    found = existing.config_of(start, request.config, request.overridden, None, "text", QUIET)
     assert (found.data.name, found.data.packing) == (name, "padded"), "what is asked for stays"

@@ -72,7 +72,7 @@ def begin(small_sweep, tmp_path):
     """Starts a training that does not end, and gives (process, its rows)."""
 
     def begin(slow=False, **streams):
-        config = replace(small_sweep, **{"train.n_steps": 10**8, "train.steps_per_call": 50})
+        config = replace(small_sweep, **{"train.n_steps": 10**8})
         (tmp_path / "long.json").write_text(config_lib.to_json(config))
         words = [f"--config={tmp_path / 'long.json'}", f"--workdir={tmp_path / 'w'}"]
         return subprocess.Popen(

@@ -150,30 +150,12 @@ def study(tmp_path_factory) -> pathlib.Path:
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory, texts) -> pathlib.Path:
+def trained(tmp_path_factory, small_sweep) -> pathlib.Path:
     """A workdir that was trained: one run, with a checkpoint."""
-    folder = tmp_path_factory.mktemp("trained")
-    config = config_of(
-        {"seed": (1,)},
-        n_steps=20,
-        **{
-            "model.n_layers": 1,
-            "model.d_ff": None,
-            "model.context": 32,
-            "model.vocab_size": None,
-            "data.name": "mine",
-            "data.dir": texts,
-            "train.eval_every": 20,
-            "train.checkpoint_every": 20,
-            "data.batch_size": 4,
-            "train.eval_tokens": 300,
-            # To compile the probes takes longest by far; test_layers.py knows their names.
-            "train.probe_every": 0,
-            "train.census_every": 0,
-        },
-    )
-    assert session.run(config, "trained", folder / "w", ["test"]) == 0
-    return folder / "w"
+    folder = tmp_path_factory.mktemp("trained") / "w"
+    config = replace(small_sweep, **{"model.activation": "relu", "sweep": {"seed": (1,)}})
+    assert session.run(config, "trained", folder, ["test"]) == 0
+    return folder
 
 
 def page(*folders: pathlib.Path, questions: Sequence[str] = (), n_samples: int = 0) -> str:

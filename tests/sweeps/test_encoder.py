@@ -8,52 +8,33 @@ import pytest
 
 from actlab.analysis import results as results_lib
 from actlab.analysis.results import conditions
-from actlab.config import replace
 from actlab.errors import UserError
-from actlab.sweeps import session, trained
+from actlab.sweeps import trained
 from actlab.training import generation
 
-CHANGES = {
-    "model.kind": "encoder",
-    "model.n_layers": 1,
-    "model.norm_position": "post",
-    "model.use_bias": True,
-    "data.packing": "padded",
-    "train.probe_every": 12,
-    "train.census_every": 12,
-    "sweep": {"seed": (1, 2)},
-}
 
-
-@pytest.fixture(scope="module")
-def finished(small_sweep, tmp_path_factory):
-    workdir = tmp_path_factory.mktemp("encoder") / "w"
-    assert session.run(replace(small_sweep, **CHANGES), "sweep", workdir, ["test"]) == 0
-    return workdir
-
-
-def test_a_sweep_of_encoders_leaves_what_one_of_decoders_leaves(finished):
-    rows = list(csv.DictReader((finished / "results.csv").read_text().splitlines()))
+def test_a_sweep_of_encoders_leaves_what_one_of_decoders_leaves(pretrained):
+    rows = list(csv.DictReader((pretrained / "results.csv").read_text().splitlines()))
     assert [row["run"] for row in rows] == [f"gelu-lr0.001-seed{seed}" for seed in (1, 2)]
     assert all(row["objective"] == "masked_token" and row["floor"] == "nan" for row in rows)
-    lines = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (pretrained / "metrics.jsonl").read_text().splitlines()]
     validation = [line for line in lines if line["split"] == "validation"]
     assert len(validation) == 2 * 4 and all(0 <= line["accuracy"] <= 1 for line in validation)
     assert rows[0]["dead_fraction"] != "nan"
     first = [line["loss"] for line in validation if line["step"] == 0]
-    assert np.allclose(first, np.log(320), rtol=0.05)
+    assert np.allclose(first, np.log(2048), rtol=0.05)
 
 
-def test_its_newest_checkpoint_is_read_back_and_asked_for_no_text(finished):
-    run = trained.load(finished, "gelu-lr0.001-seed2")
+def test_its_newest_checkpoint_is_read_back_and_asked_for_no_text(pretrained):
+    run = trained.load(pretrained, "gelu-lr0.001-seed2")
     assert run.model.spec.kind == "encoder" and run.step == 12
     with pytest.raises(UserError, match="config.model.kind='encoder'"):
         generation.write_text(run.model, run.params, run.tokenizer)
 
 
-def test_its_losses_are_not_compared_with_a_decoders(finished, tmp_path):
-    text = (finished / "results.csv").read_text()
+def test_its_losses_are_not_compared_with_a_decoders(pretrained, tmp_path):
+    text = (pretrained / "results.csv").read_text()
     (tmp_path / "results.csv").write_text(text.replace("masked_token", "next_token"))
-    assert {result.objective for result in results_lib.read([finished])} == {"masked_token"}
+    assert {result.objective for result in results_lib.read([pretrained])} == {"masked_token"}
     with pytest.raises(UserError, match="the table mixes objective masked_token .* and next_token"):
-        conditions(results_lib.read([finished, tmp_path / "results.csv"]))
+        conditions(results_lib.read([pretrained, tmp_path / "results.csv"]))

@@ -17,14 +17,17 @@ def run(config, workdir):
     return session.run(config, "test", workdir, ["test"])
 
 
+def sloped(slope):
+    return activations.elementwise(lambda x: x + slope * jnp.abs(x))
+
+
 @pytest.fixture
 def bent(monkeypatch):
-    """Registers x + slope |x| under one name, as a file does that is edited between two commands."""
+    """Registers functions under one name, as a file does that is edited between two commands."""
 
-    def register(slope, **changes):
-        fn = activations.elementwise(lambda x: x + slope * jnp.abs(x))
+    def register(fn, **changes):
         monkeypatch.setitem(
-            activations.catalogue._records, "bent", activations.Activation("bent", fn, "x + a |x|", "ours", **changes)
+            activations.catalogue._records, "bent", activations.Activation("bent", fn, "f(x)", "ours", **changes)
         )
         activations.get.cache_clear()
 
@@ -38,7 +41,7 @@ def config(small_sweep):
 
 
 def test_what_is_noted_is_what_the_model_computes(config, bent, tmp_path):
-    bent(0.5)
+    bent(sloped(0.5))
     fine = replace(
         config, **{"finetune.from_checkpoint": "w", "finetune.swap.from": "bent", "finetune.swap.to": "geglu"}
     )
@@ -62,10 +65,10 @@ def test_what_is_noted_is_what_the_model_computes(config, bent, tmp_path):
     ],
 )
 def test_another_function_of_the_same_name_is_refused(config, bent, tmp_path, slope, changes, words):
-    bent(0.5)
+    bent(sloped(0.5))
     Workdir(tmp_path).write_manifest({"activations": trained.function_values([config])})
     trained.require_same_functions(Workdir(tmp_path), trained.function_values([config]))
-    bent(slope, **changes)
+    bent(sloped(slope), **changes)
     if words is None:
         trained.require_same_functions(Workdir(tmp_path), trained.function_values([config]))
         return
@@ -95,7 +98,7 @@ def test_small_edits_are_found(one, other, what):
 
 
 def test_a_workdir_that_notes_no_function_is_taken_as_it_is(config, bent, tmp_path):
-    bent(0.5)
+    bent(sloped(0.5))
     Workdir(tmp_path).write_manifest({})
     trained.require_same_functions(Workdir(tmp_path), trained.function_values([config]))
     Workdir(tmp_path).write_manifest({"activations": {"another": {"fn": []}}})
@@ -103,15 +106,16 @@ def test_a_workdir_that_notes_no_function_is_taken_as_it_is(config, bent, tmp_pa
 
 
 def test_neither_training_nor_reading_goes_on_with_an_edited_function(config, bent, stopped_early, tmp_path):
-    bent(0.5)
+    relu, tanh = (activations.get(name).fn for name in ("relu", "tanh"))
+    bent(relu)
     with stopped_early():
         assert run(config, tmp_path / "w") == 143
     before = (tmp_path / "w/manifest.json").read_bytes()
-    bent(-3.0)
+    bent(tanh)
     for call in (lambda: run(config, tmp_path / "w"), lambda: trained.load(tmp_path / "w")):
         with pytest.raises(UserError, match="was begun with another 'bent'"):
             call()
     assert (tmp_path / "w/manifest.json").read_bytes() == before
-    bent(0.5)
+    bent(relu)
     assert run(config, tmp_path / "w") == 0
     assert trained.load(tmp_path / "w").step == 12

@@ -8,31 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from outcomes import metrics
+from weights import drawn
 
 import actlab.data
 from actlab import config as config_lib
 from actlab import models
 from actlab.config import SwapConfig, replace, sweep
 from actlab.data import tokenizers
-from actlab.data.sets import story_grammar
 from actlab.errors import UserError
 from actlab.interop import huggingface
 from actlab.sweeps import origin, plan, session, trained
 from actlab.training import program_spec
 from actlab.training.losses import Examples
 
-ENCODER = {
-    "model.kind": "encoder",
-    "model.n_layers": 1,
-    "model.d_ff": 16,
-    "model.use_bias": True,
-    "model.norm_position": "post",
-    "data.name": "story_grammar",
-    "data.tokenizer": "wordpiece",
-    "data.n_stories": 64,
-    "train.eval_tokens": 2000,
-    "sweep": {},
-}
 WISH = {"finetune.task": "wish", "model.n_classes": 2}
 
 
@@ -45,8 +33,8 @@ def losses(workdir, step):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def uncalibrated():
-    """Every program is one program; what a plan measures is another test's."""
+def uncalibrated(pretrained, few_stories):
+    """From now on every program is one program; what a plan measures is another test's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             plan, "make", lambda specs, target: [plan.Plan(one, (len(one.names),), 1, 0, 0.0) for one in specs]
@@ -55,32 +43,9 @@ def uncalibrated():
 
 
 @pytest.fixture(scope="module")
-def stories(tmp_path_factory):
-    """A data directory whose grammar has few stories."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(story_grammar, "N_HELD_OUT_STORIES", 30)
-        folder = tmp_path_factory.mktemp("data")
-        actlab.data.prepare("story_grammar", folder, n_stories=64, progress=False)
-        yield str(folder)
-
-
-@pytest.fixture(scope="module")
-def config(small_sweep, stories):
-    """An encoder that is pre-trained for 12 steps, from two seeds."""
-    return replace(small_sweep, **{**ENCODER, "data.dir": stories, "sweep": {"seed": (1, 2)}})
-
-
-@pytest.fixture(scope="module")
-def pretrained(config, tmp_path_factory):
-    workdir = tmp_path_factory.mktemp("pretrained") / "w"
-    assert run(config, workdir) == 0
-    return workdir
-
-
-@pytest.fixture(scope="module")
-def wish(config, pretrained):
+def wish(encoder, pretrained):
     """The classifier of each seed, from that seed's encoder."""
-    return replace(config, **WISH, **{"finetune.from_checkpoint": f"{pretrained}:gelu-lr0.001-seed{{seed}}"})
+    return replace(encoder, **WISH, **{"finetune.from_checkpoint": f"{pretrained}:gelu-lr0.001-seed{{seed}}"})
 
 
 @pytest.fixture(scope="module")
@@ -91,17 +56,15 @@ def finetuned(wish, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def swaps(config, pretrained):
-    """The first seed's encoder, as it was and swapped; two steps each."""
+def swaps(encoder, pretrained):
+    """The first seed's encoder, as it was and swapped."""
     return replace(
-        config,
+        encoder,
         **{
             "seed": 1,
             "finetune.from_checkpoint": f"{pretrained}:gelu-lr0.001-seed1",
             "finetune.swap.from": "gelu",
             "finetune.swap.to": "relu",
-            "optimizer.warmup_steps": 0,
-            "train.n_steps": 2,
             "sweep": {"finetune.swap.blocks": (0, 1)},
         },
     )
@@ -115,8 +78,8 @@ def swapped(swaps, tmp_path_factory):
 
 
 @pytest.mark.parametrize("batch_size", [4, 64])
-def test_rows_that_fill_the_last_batch_of_labelled_documents_have_no_token_that_counts(config, batch_size):
-    labelled = replace(config, **WISH, **{"data.batch_size": batch_size, "sweep": {}})
+def test_rows_that_fill_the_last_batch_of_labelled_documents_have_no_token_that_counts(encoder, batch_size):
+    labelled = replace(encoder, **WISH, **{"data.batch_size": batch_size, "sweep": {}})
     tokens = program_spec.open_data([labelled])
     resolved = program_spec.resolve(labelled, tokens.name, tokens.tokenizer)
     validation = program_spec.prepare(["run"], [resolved], tokens).feed.validation
@@ -131,7 +94,7 @@ def test_training_goes_on_from_the_checkpoint_and_a_swap_is_seen_at_step_0(pretr
     names = [f"gelu-lr0.001-seed1-blocks{k}" for k in (0, 1)]
     assert list(losses(swapped, 0)) == names
     none, relu = losses(swapped, 0).values()
-    assert none == whole != relu and losses(swapped, 2)[names[0]] != none
+    assert none == whole != relu and losses(swapped, 12)[names[0]] != none
     notes = json.loads((swapped / "manifest.json").read_text())["sessions"][0]["notes"]
     assert len(notes) == 2 and notes[0].endswith("seed1, step 12; drawn from the seed: nothing")
 
@@ -140,8 +103,9 @@ def test_a_run_whose_blocks_are_all_swapped_is_a_model_with_the_new_activation(s
     plain, whole = (trained.load(swapped, f"gelu-lr0.001-seed1-blocks{k}") for k in (0, 1))
     assert (plain.fields.activation, whole.fields.activation) == ("gelu", "relu")
     tokens = jnp.arange(12).reshape(2, 6)
-    rebuilt = models.build(whole.fields).apply(whole.params, tokens)[0]
-    np.testing.assert_array_equal(rebuilt, whole.model.apply(whole.params, tokens)[0])
+    both = models.build(whole.fields), whole.model
+    rebuilt, logits = (jax.jit(model.apply)(whole.params, tokens)[0] for model in both)
+    np.testing.assert_array_equal(rebuilt, logits)
     two = replace(whole.config, **{"model.n_layers": 2})
     with pytest.raises(UserError, match="blocks=1 of 2 gave the model two activations"):
         _ = whole._replace(config=two).fields
@@ -201,14 +165,14 @@ def test_finetuning_stopped_and_resumed_is_never_stopped_to_the_bit(wish, finetu
     jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
-def test_a_hugging_face_directory_is_a_start_too(config, stories, tmp_path):
+def test_a_hugging_face_directory_is_a_start_too(encoder, stories, tmp_path):
     tokens = actlab.data.open_tokens("story_grammar", stories, "wordpiece", n_stories=64, progress=False)
-    model = replace(config, **{"model.vocab_size": tokens.vocab_size, "model.norm_epsilon": 1e-12}).model
-    params = models.build(model).init(jax.random.key(3))
+    model = replace(encoder, **{"model.vocab_size": tokens.vocab_size, "model.norm_epsilon": 1e-12}).model
+    params = drawn(models.build(model))
     huggingface.save(model, params, tmp_path / "hf")
     open_sizes = {"model.vocab_size": None, "model.d_ff": None, "model.norm_epsilon": 1e-12, "model.context": 12}
     classifier = replace(
-        config, **WISH, **open_sizes, **{"finetune.from_checkpoint": str(tmp_path / "hf"), "sweep": {}}
+        encoder, **WISH, **open_sizes, **{"finetune.from_checkpoint": str(tmp_path / "hf"), "sweep": {}}
     )
     settled, (spec,) = session.settle(classifier, sweep.expand(classifier), program_spec.open_data([classifier]))
     assert (settled.model.vocab_size, settled.model.d_ff) == (tokens.vocab_size, 16)
@@ -218,11 +182,11 @@ def test_a_hugging_face_directory_is_a_start_too(config, stories, tmp_path):
     jax.tree.map(np.testing.assert_array_equal, kept["block_0"], params["block_0"])
 
 
-def test_what_a_run_leaves_open_is_recorded_as_its_origin_has_it(config, stories, tmp_path):
-    model = replace(config, **{"model.vocab_size": 2048, "model.d_hidden": 24}).model
-    huggingface.save(model, models.build(model).init(jax.random.key(3)), tmp_path / "hf")
+def test_what_a_run_leaves_open_is_recorded_as_its_origin_has_it(encoder, stories, tmp_path):
+    model = replace(encoder, **{"model.vocab_size": 2048, "model.d_hidden": 24}).model
+    huggingface.save(model, drawn(models.build(model)), tmp_path / "hf")
     start = {"finetune.from_checkpoint": str(tmp_path / "hf"), "model.d_ff": None, "sweep": {}}
-    tuned = replace(config, **start)
+    tuned = replace(encoder, **start)
     settled, _ = session.settle(tuned, sweep.expand(tuned), program_spec.open_data([tuned]))
     assert (settled.model.d_ff, settled.model.d_hidden) in ((24, None), (16, 24), (24, 24))
     assert models.build(settled.model).spec.d_hidden == 24
@@ -238,23 +202,23 @@ def test_fields_of_an_origin_that_a_config_leaves_open_are_no_difference(tiny):
         assert config_lib.first_difference(tiny, replace(tiny, **{f"model.{name}": size})) == f"model.{name}"
 
 
-def test_a_tokenizer_of_more_tokens_than_the_origin_is_refused(config, stories, tmp_path):
-    model = replace(config, **{"model.vocab_size": 100}).model
-    huggingface.save(model, models.build(model).init(jax.random.key(3)), tmp_path / "hf")
+def test_a_tokenizer_of_more_tokens_than_the_origin_is_refused(encoder, stories, tmp_path):
+    model = replace(encoder, **{"model.vocab_size": 100}).model
+    huggingface.save(model, drawn(models.build(model)), tmp_path / "hf")
     start = {"finetune.from_checkpoint": str(tmp_path / "hf"), "model.vocab_size": None, "sweep": {}}
-    tuned = replace(config, **start)
+    tuned = replace(encoder, **start)
     tokens = program_spec.open_data([tuned])
     with pytest.raises(UserError, match=r"has [\d,]+ tokens, but config.finetune.from_checkpoint=.* has 100"):
         session.settle(tuned, sweep.expand(tuned), tokens)
 
 
-def test_byte_pairs_of_a_hugging_face_directory_are_those_a_run_must_have(config, stories, tmp_path):
+def test_byte_pairs_of_a_hugging_face_directory_are_those_a_run_must_have(encoder, stories, tmp_path):
     pairs = tokenizers.train(["a story of a story"] * 9, 260)
-    model = replace(config, **{"model.vocab_size": 262, "model.norm_epsilon": 1e-12}).model
+    model = replace(encoder, **{"model.vocab_size": 262, "model.norm_epsilon": 1e-12}).model
     folder = tmp_path / "hf"
-    huggingface.save(model, models.build(model).init(jax.random.key(3)), folder)
+    huggingface.save(model, drawn(models.build(model)), folder)
     pairs.save(folder)
-    start = replace(config, **{"model.norm_epsilon": 1e-12, "finetune.from_checkpoint": str(folder), "sweep": {}})
+    start = replace(encoder, **{"model.norm_epsilon": 1e-12, "finetune.from_checkpoint": str(folder), "sweep": {}})
 
     def settle(name):
         changed = replace(start, **{"data.tokenizer": name, "model.vocab_size": 262})
@@ -326,11 +290,11 @@ def some(rows_BL, number):
 def mean_output(model, params, index, rows_NBL, examples_of):
     """Of one block's feed-forward, over the tokens that count."""
     total, n = 0.0, 0.0
-    units = jax.jit(lambda one: model.hidden(params, one.tokens, real_BL=one.real)[2][index].a_TF)
+    units = jax.jit(lambda params, one: model.hidden(params, one.tokens, real_BL=one.real)[2][index].a_TF)
     down = params[f"block_{index}"]["feed_forward"]["down"]
     for one in map(examples_of, rows_NBL, range(len(rows_NBL))):
         real_T = np.ones(one.tokens.size) if one.real is None else np.asarray(one.real).reshape(-1)
-        outputs_TD = np.asarray(units(one), np.float64) @ np.asarray(down["kernel"]) + np.asarray(down["bias"])
+        outputs_TD = np.asarray(units(params, one), np.float64) @ np.asarray(down["kernel"]) + np.asarray(down["bias"])
         total, n = total + (outputs_TD * real_T[:, None]).sum(axis=0), n + real_T.sum()
     return total / n
 
@@ -340,7 +304,7 @@ def test_the_mean_output_of_the_first_swapped_block_stays(tiny, kind):
     config = replace(tiny, **{**FOLDED, "model.kind": kind}).model
     before = models.build(config)
     after = models.build(config, swap=SwapConfig("gelu", "relu", 2))
-    params = jax.tree.map(lambda array: 6 * array, before.init(jax.random.key(0)))
+    params = drawn(before)
     examples = batches(3), some if kind == "encoder" else every
     whole = mean_output(before, params, 0, *examples)
     folded = origin.folded(before, after, params, *examples)
@@ -354,7 +318,7 @@ def test_the_mean_output_of_the_first_swapped_block_stays(tiny, kind):
 def test_nothing_but_biases_of_swapped_blocks_changes(tiny):
     config = replace(tiny, **FOLDED).model
     before = models.build(config)
-    params = before.init(jax.random.key(0))
+    params = drawn(before)
     after = models.build(config, swap=SwapConfig("gelu", "relu", 1))
     folded = origin.folded(before, after, params, batches(1), every)
     changed = jax.tree.map(lambda a, b: not np.array_equal(a, b), params, folded)

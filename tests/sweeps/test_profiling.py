@@ -9,11 +9,11 @@ from actlab.sweeps import profiling, session
 
 def test_a_profile_traces_some_updates_and_trains_nothing(small_sweep, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(profiling, "N_SHOWN", 10**6)  # which are the slowest depends on what else runs
-    config = replace(small_sweep, **{"sweep": {}, "train.steps_per_call": 4})
+    config = replace(small_sweep, **{"sweep": {}, "model.activation": "relu"})
     assert session.run(config, "x", tmp_path / "w", ["test"], profile=tmp_path / "trace") == 0
     printed = capsys.readouterr().out
     assert list((tmp_path / "trace").rglob("*.xplane.pb")) and not (tmp_path / "w").exists()
-    assert "4 steps of 1 lane" in printed
+    assert "2 steps of 1 lane" in printed
     assert "backward/block_*/feed_forward/up/dot_general" in printed
     found = profiling.operations(tmp_path / "trace", {})
     assert all(operation.calls > 0 and operation.milliseconds >= 0 for operation in found)

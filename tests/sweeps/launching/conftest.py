@@ -40,11 +40,10 @@ def long_sweep(small_sweep) -> Config:
     """Programs relu and tanh, two lanes each; in the order of runs they alternate."""
     sweep = {"seed": (1, 2), "model.activation": ("relu", "tanh")}
     steps = {
-        "train.n_steps": 1500,
-        "train.steps_per_call": 5,
+        "train.n_steps": 600,
         "train.log_every": 25,
-        "train.eval_every": 125,
-        "train.checkpoint_every": 250,
+        "train.eval_every": 100,
+        "train.checkpoint_every": 100,
         "log.tensorboard": True,
     }
     return replace(small_sweep, sweep=sweep, **steps)

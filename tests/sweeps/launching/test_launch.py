@@ -30,13 +30,13 @@ def launch(config, workdir, executor):
 
 
 def disturb(patch, signals):
-    """The first process of each job sends itself a signal, given by the job's number, once step 250 is sealed."""
+    """The first process of each job sends itself a signal, given by the job's number, once step 100 is sealed."""
     whole, due = Job.command, dict(signals)
 
     def command(job):
         python, _, _, *flags = whole(job)
         number = due.pop(job.number, None)
-        return [python, *signalled.code(number, 501), *flags] if number else whole(job)
+        return [python, *signalled.code(number, 201), *flags] if number else whole(job)
 
     patch.setattr(Job, "command", command)
 
@@ -83,9 +83,9 @@ def _a_preempted_job_comes_back_by_itself_and_a_killed_one_is_reported(disturbed
     *_, failed, last = error.splitlines()
     assert failed.startswith(f"failed      job 0 (relu): {workdir}/jobs/0.log ends with: ")
     assert last == "actlab: 1 of 2 jobs failed; the same command runs them again."
-    assert "job 1 (tanh)  finished, step 1500/1500" in out and "job 0 (relu)  failed" in out
+    assert "job 1 (tanh)  finished, step 600/600" in out and "job 0 (relu)  failed" in out
     first, second = restored(workdir, 1)
-    assert first == 0 and 500 <= second < 1500
+    assert first == 0 and 200 <= second < 600
     assert "stopped; the same command resumes" in (workdir / "jobs" / "1.log").read_text()
     # What is done is there already.
     assert {row["activation"] for row in Workdir(workdir).results()} == {"tanh"}
@@ -96,12 +96,12 @@ def _called_again_it_runs_what_failed(disturbed, long_sweep, direct, outcome, tm
     workdir, *_ = disturbed
     assert launch(long_sweep, workdir, launching.Local()) == 0
     assert outcome(workdir) == direct
-    assert len(restored(workdir, 0)) == 2 and restored(workdir, 0)[1] >= 250
+    assert len(restored(workdir, 0)) == 2 and restored(workdir, 0)[1] >= 100
     assert len(restored(workdir, 1)) == 2  # not run again
     manifest = json.loads((workdir / "manifest.json").read_text())
     assert list(manifest["parts"]) == ["0-0", "1-0"] and [row["job"] for row in manifest["sessions"]] == [0, 0, 1, 1]
     moved = workdir.rename(tmp_path / "moved")
-    assert trained.load(moved, "tanh-lr0.001-seed2").step == 1500
+    assert trained.load(moved, "tanh-lr0.001-seed2").step == 600
     moved.rename(workdir)
 
 
@@ -122,7 +122,7 @@ def test_told_to_stop_it_stops_its_jobs_and_waits_until_they_have_saved(long_swe
     process = subprocess.Popen(line, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     names = tuple(run.name for run in sweep.expand(config) if run.config.model.activation == "relu")
     job = Job(0, "relu", names, config, tmp_path / "w" / "jobs", "")
-    while process.poll() is None and job.step() < 500:
+    while process.poll() is None and job.step() < 200:
         time.sleep(0.02)
     process.terminate()
     out, error = process.communicate(timeout=120)
@@ -132,7 +132,7 @@ def test_told_to_stop_it_stops_its_jobs_and_waits_until_they_have_saved(long_swe
     assert not job.workdir.is_in_use() and not (tmp_path / "w" / "jobs" / "1.log").exists()
     assert job.last_words() == "stopped; the same command resumes from there"
     saved = [int(path.name) for path in (job.workdir.path / "checkpoints" / "0").iterdir() if path.name.isdigit()]
-    assert max(saved) >= job.step() >= 500
+    assert max(saved) >= job.step() >= 200
 
 
 @pytest.mark.slow
@@ -215,7 +215,7 @@ class Here:
 
 def test_a_launched_sweep_grows_by_seeds_rates_and_activations(small_sweep, tmp_path):
     first = replace(small_sweep, sweep={"model.activation": ("relu",), "seed": (1, 2)})
-    axes = {"model.activation": ("tanh", "relu"), "seed": (1, 2, 3)}
+    axes = {"model.activation": ("tanh", "relu"), "seed": (1, 2, 3, 4)}
     grown = replace(first, sweep=axes)
     assert launch(first, tmp_path, Here()) == 0
     held = Workdir(tmp_path / "jobs/0")
@@ -224,20 +224,20 @@ def test_a_launched_sweep_grows_by_seeds_rates_and_activations(small_sweep, tmp_
         launching.run(grown, "", "sweep", tmp_path, Here(), ["test"], extend=True)
     held.close()
     before = Workdir(tmp_path).results()
-    with pytest.raises(UserError, match="has 2 of the 6 runs of config.sweep: add --extend"):
+    with pytest.raises(UserError, match="has 2 of the 8 runs of config.sweep: add --extend"):
         launch(grown, tmp_path, Here())
     # A job that is not trained takes no finished run from the table.
     assert launching.run(grown, "", "sweep", tmp_path, Here(only=1), ["test"], extend=True) == 1
     assert Workdir(tmp_path).results() == before and len(manifest.extensions(Workdir(tmp_path))) == 1
     here = Here()
     assert launching.run(grown, "", "sweep", tmp_path, here, ["test"], extend=True) == 0
-    # Job 0 trains ReLU as before, whose third seed comes to its workdir; tanh is a job of its own.
+    # Job 0 trains ReLU as before, whose new seeds come to its workdir; tanh is a job of its own.
     assert here.commands.keys() == {0}
     rows = {row["run"]: row for row in Workdir(tmp_path).results()}
     assert rows.keys() == {run.name for run in sweep.expand(grown)}
     assert [rows[row["run"]] for row in before] == before
     (found,) = manifest.extensions(Workdir(tmp_path))
-    assert (found["runs"], found["added"]) == (2, 4)
+    assert (found["runs"], found["added"]) == (2, 6)
     assert launch(grown, tmp_path, Here()) == 0
 
 
@@ -253,7 +253,7 @@ def test_while_a_grown_sweep_trains_what_is_done_can_be_read(small_sweep, tmp_pa
 def test_jobs_of_other_data_are_refused(long_sweep, tmp_path):
     folder = tmp_path / "jobs" / "1"
     folder.mkdir(parents=True)
-    Workdir(folder).write_manifest({"data": {"fingerprint": "0123456789abcdef"}})
+    Workdir(folder).write_manifest({"data": {"name": "mine", "fingerprint": "0123456789abcdef"}})
     with pytest.raises(UserError, match="fingerprint 0123456789ab"):
         launch(long_sweep, tmp_path, launching.Local())
 

@@ -89,7 +89,8 @@ def test_jobs_that_are_preempted_requeued_and_at_their_limit_end_as_on_one_machi
 ):
     config = replace(
         long_sweep,
-        **{"train.n_steps": 20_000, "train.log_every": 500, "train.eval_every": 1000, "train.checkpoint_every": 1000},
+        **{"train.n_steps": 20_000, "train.steps_per_call": 5, "train.log_every": 500},
+        **{"train.eval_every": 1000, "train.checkpoint_every": 1000},
     )
     (tmp_path / "sweep.json").write_text(to_json(config))
     jobs = [tmp_path / "w" / "jobs" / str(number) for number in (0, 1)]
