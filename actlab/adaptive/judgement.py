@@ -203,7 +203,8 @@ def _state(
                 verdict = _verdict(low, high, margin)
                 decided_at = None if verdict == Verdict.UNDECIDED else n
     last = [float(one[-1]) if n_seeds else 0.0 for one in allowed]
-    return PairState(*pair, verdict, mean, low, high, n_seeds, decided_at, *last, *of_mean)
+    ends = (last[0], last[1], of_mean[0], of_mean[1])
+    return PairState(*pair, verdict, mean, low, high, n_seeds, decided_at, *ends)
 
 
 def _verdict(low: float, high: float, margin: float) -> Verdict:
