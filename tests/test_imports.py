@@ -73,11 +73,13 @@ OWNERS = {
     "wandb": ("callbacks/weights_and_biases.py",),
     "optax": ("training/step.py",),
 }
-# properties.py compiles to read the compiler's counts and runs nothing; definition.py's are written out in place.
+# properties.py compiles to read the compiler's counts and runs nothing; definition.py's are written out in place;
+# objectives.py masks the rows of an evaluation, once, before training.
 JITS = {
     "activations/definition.py",
     "activations/properties.py",
     "bench/activations.py",
+    "training/objectives.py",
     "training/programs.py",
     "training/generation.py",
     "training/devices.py",

@@ -1,5 +1,6 @@
 """The decoder: what may see what, what each field changes, what stays equal between activations."""
 
+import functools
 import itertools
 
 import flax.linen
@@ -26,8 +27,13 @@ VARIANTS = [
 
 def build(tiny, changes):
     model = models.build(replace(tiny, **changes).model)
-    tokens = jax.random.randint(jax.random.key(1), (3, 8), 0, 24)
+    tokens = jax.random.randint(jax.random.key(1), (9, 8), 0, 24)
     return model, weights.drawn(model), tokens
+
+
+@functools.cache
+def compiled(model):
+    return jax.jit(model.apply)
 
 
 @pytest.mark.parametrize("changes", VARIANTS)
@@ -35,16 +41,16 @@ def test_a_position_depends_on_itself_and_on_every_earlier_one_of_its_row_only(t
     model, params, tokens = build(tiny, changes)
     same = jnp.tile(tokens[:1], (9, 1))
     changed = same.at[jnp.arange(8), jnp.arange(8)].add(1) % 24  # in row i token i; the last row stays
-    apply = jax.jit(model.apply)
-    difference = np.abs(np.asarray(apply(params, changed)[0]) - np.asarray(apply(params, same)[0])).max(axis=-1)
+    logits = [np.asarray(compiled(model)(params, tokens)[0]) for tokens in (changed, same)]
+    difference = np.abs(logits[0] - logits[1]).max(axis=-1)
     np.testing.assert_array_equal(difference > 0, [*np.triu(np.ones((8, 8), bool)), [False] * 8])
 
 
 @pytest.mark.parametrize("changes", VARIANTS)
 def test_a_cache_filled_in_uneven_pieces_gives_the_logits_of_one_pass(tiny, changes):
     model, params, tokens = build(tiny, changes)
-    whole, _ = model.apply(params, tokens)
-    extend, cache, pieces = jax.jit(model.extend), model.empty_cache(3), []
+    whole, _ = compiled(model)(params, tokens)
+    extend, cache, pieces = jax.jit(model.extend), model.empty_cache(len(tokens)), []
     for start, end in itertools.pairwise([0, 3, 4, 7, 8]):  # of two lengths: two programs
         piece, cache = extend(params, tokens[:, start:end], cache, start)
         pieces.append(piece)
@@ -329,9 +335,8 @@ def test_a_shift_is_added_to_the_inputs_of_its_layers_units(tiny, norm_position)
 
 def test_bfloat16_compute_keeps_float32_parameters_and_logits(tiny):
     model = models.build(tiny.model, jnp.bfloat16)
-    shapes = jax.eval_shape(model.init, jax.random.key(0))
-    assert {leaf.dtype for leaf in jax.tree.leaves(shapes)} == {jnp.dtype("float32")}
     params = weights.drawn(model, 0.02)
+    assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {jnp.dtype("float32")}
     tokens = jnp.arange(8)[None]
     logits, _ = jax.jit(model.apply)(params, tokens)
     exact, _ = jax.jit(models.build(tiny.model).apply)(params, tokens)

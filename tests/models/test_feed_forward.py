@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import weights
 
 from actlab import models
 from actlab.config import replace
@@ -14,8 +15,8 @@ TOKENS = jnp.arange(16).reshape(2, 8) % 5
 
 def built(tiny, **changes):
     model = models.build(replace(tiny, **changes).model)
-    params = model.init(jax.random.key(1))
-    return model, jax.tree.map(lambda leaf: leaf * 20, params)  # so that the activation is no straight line
+    # Large, so that the activation is no straight line, and with scales other than 1.
+    return model, jax.tree.map(lambda leaf: 20 * leaf, weights.drawn(model, 0.02))
 
 
 def test_with_a_key_the_activation_is_drawn_for_each_layer_anew_and_without_it_is_the_mean(tiny):
@@ -53,7 +54,7 @@ def test_the_norm_brings_hidden_units_to_mean_square_1_times_a_scale_that_learns
     units_TF = np.asarray(hidden[1].a_TF / scale_F[None])
     np.testing.assert_allclose(np.square(units_TF).mean(axis=1), 1, rtol=0.01)
     assert (np.abs(units_TF.mean(axis=1)).max() < 1e-6) == (norm == "layernorm"), "only LayerNorm centres"
-    slopes = jax.grad(lambda p: jnp.square(model.apply(p, TOKENS)[0]).mean())(params)
+    slopes = jax.jit(jax.grad(lambda p: jnp.square(model.apply(p, TOKENS)[0]).mean()))(params)
     assert np.any(slopes["block_1"]["feed_forward"]["activation_norm"]["scale"])
     plain, _ = built(tiny, **{"model.activation": activation})
     assert not np.allclose(logits, plain.apply(params, TOKENS)[0])

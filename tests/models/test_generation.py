@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import weights
 
 from actlab import models
 from actlab.models.generation import draw
@@ -12,7 +13,7 @@ from actlab.models.generation import draw
 @pytest.fixture
 def model_and_params(tiny):
     model = models.build(tiny.model)
-    return model, jax.tree.map(lambda a: a * 10 if a.ndim > 1 else a, model.init(jax.random.key(0)))
+    return model, weights.drawn(model, 0.2)
 
 
 def complete(model_and_params, tokens, n_given, seed=0, **drawing):

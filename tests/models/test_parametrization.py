@@ -73,7 +73,7 @@ def test_under_mup_drawn_matrices_shrink_with_the_root_of_the_width(tiny, init):
 
     def deviations(width):
         config = of_width(tiny, width, parametrization="mup", init=init, n_layers=1)
-        params = jax.tree_util.tree_leaves_with_path(jax.jit(models.build(config.model).init)(jax.random.key(0)))
+        params = jax.tree_util.tree_leaves_with_path(models.build(config.model).init(jax.random.key(0)))
         return {jax.tree_util.keystr(path): np.std(array) for path, array in params if array.ndim > 1}
 
     narrow, wide = deviations(64), deviations(256)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import weights
 
 from actlab import activations, models
 from actlab.config import SwapConfig, replace
@@ -27,7 +28,7 @@ def outcome(model, params):
 
 @pytest.fixture
 def params(config):
-    return jax.tree.map(lambda array: 3 * array, models.build(config).init(jax.random.key(0)))
+    return weights.drawn(models.build(config))
 
 
 def test_no_block_swapped_changes_no_bit(config, params):

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def drawn(model, size=0.4):
-    """Matrices and tables N(0, size^2), scales 1, activations' scalars `size`, biases 0.
+    """Matrices and tables N(0, size^2), scales 1, scalars of activations `size`, biases 0.
 
     Size 0.4 makes every dependency visible; at the 0.02 of `model.init` some would drown.
     """
@@ -14,7 +14,9 @@ def drawn(model, size=0.4):
 
     def array(path, leaf):
         if leaf.ndim > 1:
-            return jnp.asarray(size * rng.standard_normal(leaf.shape, np.float32))
-        return jnp.full(leaf.shape, 1.0 if path[-1].key == "scale" else 0.0 if leaf.ndim else size)
+            values = size * rng.standard_normal(leaf.shape)
+        else:
+            values = np.full(leaf.shape, 1 if path[-1].key == "scale" else 0 if leaf.ndim else size)
+        return jnp.asarray(values, leaf.dtype)
 
     return jax.tree_util.tree_map_with_path(array, jax.eval_shape(model.init, jax.random.key(0)))
