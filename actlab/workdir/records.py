@@ -258,14 +258,16 @@ def by_run(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def is_verifiable(manifest: Mapping[str, Any]) -> bool:
-    """Whether a manifest has digests; those of earlier versions have none."""
+    """Whether a manifest has a digest; those of earlier versions have none."""
     return "sha256" in manifest
 
 
 def _is_manifest(value: Mapping[str, Any]) -> bool:
+    # A later version's whose digest has lost its name is not taken for an earlier one's.
     data, parts = value.get("data"), value.get("parts", {})
     return (
-        isinstance(data, dict)
+        value.keys() <= {"data", "sessions", "parts", "activations", "extensions"}
+        and isinstance(data, dict)
         and isinstance(data.get("fingerprint"), str)
         and isinstance(value.get("sessions"), list)
         and isinstance(value.get("activations", {}), dict)
