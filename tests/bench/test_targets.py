@@ -40,6 +40,7 @@ def here(monkeypatch):
     return targets.Target("here", "cpu", 2**33, 1e10, {"float32": 1e11, "bfloat16": 1e11}, {1: "1"})
 
 
+@pytest.mark.slow
 def test_the_table_has_a_row_per_function_of_a_program(here, monkeypatch, tmp_path):
     tiny = {"model.n_layers": 1, "model.d_model": 16, "model.n_heads": 2, "model.context": 16, "data.batch_size": 2}
     for size in ("char", "bert-base"):

@@ -78,6 +78,7 @@ def test_a_program_that_was_cut_off_is_removed(unset, tmp_path):
     assert sorted(path.name for path in place.iterdir()) == ["whole-atime", "whole-cache", "young-cache"]
 
 
+@pytest.mark.slow
 def test_a_second_start_compiles_nothing_and_damaged_programs_change_nothing(texts, tmp_path):
     environment = {name: value for name, value in os.environ.items() if name.removeprefix("JAX_") not in VARIABLES}
     environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")

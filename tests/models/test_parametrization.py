@@ -93,6 +93,7 @@ def test_wide_models_too(tiny, changes):
     assert is_flat(growth(tiny, (64, 1024), parametrization="mup", **changes))
 
 
+@pytest.mark.slow
 def test_the_best_rate_stays_within_a_step_of_the_grid(tiny):
     """Over a factor of eight in width: of the mean loss over the first steps on a chain of tokens, most of which follow
     from the one before. The last losses of so easy a text say little: they are level over many rates.
