@@ -106,8 +106,18 @@ def is_signed(value: dict[str, Any]) -> bool:
 
 
 def _digest(value: dict[str, Any]) -> str:
-    rest = {key: part for key, part in value.items() if key != DIGEST}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+    return digest({key: part for key, part in value.items() if key != DIGEST})
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of a JSON value, in hex."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def sha256(path: pathlib.Path) -> str:
+    """SHA-256 of a file's content, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_atomically(path: pathlib.Path, content: str | bytes) -> None:

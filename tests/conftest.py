@@ -195,6 +195,16 @@ def catalogue_as_it_was():
         catalogue.get.cache_clear()
 
 
+@pytest.fixture
+def register():
+    """Registers a record."""
+
+    def add(name, fn, **fields):
+        return activations.register(activations.Activation(name, fn, "f", "me", **fields))
+
+    return add
+
+
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     """A headless Chromium without network; the test is skipped where none is installed."""

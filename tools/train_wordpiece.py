@@ -12,9 +12,9 @@ import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from actlab.data.grammar import stories
-from actlab.data.preparing import sha256
 from actlab.data.sets.story_grammar import CORPUS_SEED
 from actlab.data.tokenizers import OWN, SPECIALS, UNKNOWN
+from actlab.files import sha256
 
 SIZE = 2048
 N_STORIES = 20_000

@@ -167,8 +167,6 @@ class Comparison:
             self._begun = False
             return {**asked, "scales": 1 if scales is None else scales, "rates": None, "spent": 0.0, "run_seconds": {}}
         known = read_json(file, "restore the file, or choose another workdir")
-        if "scales" not in known:
-            raise UserError(f"--workdir={self._path} was begun by an older version: choose another workdir.")
         if known["activations"] != asked["activations"]:
             raise UserError(
                 f"--workdir={self._path} compares {', '.join(known['activations'])}: name these activations in this "
@@ -184,8 +182,6 @@ class Comparison:
                 "choose another workdir."
             )
         theirs = config_lib.from_json(json.dumps(known["config"]))
-        if theirs.data.name == "auto":  # of an older version; the stages know the data
-            theirs = config_lib.replace(theirs, **{"data.name": self._config.data.name})
         if path := config_lib.first_difference(self._config, theirs):
             ours, other = (config_lib.flat(one)[path] for one in (self._config, theirs))
             raise UserError(

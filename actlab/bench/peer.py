@@ -40,16 +40,7 @@ def _gpt2(shape: Shape) -> Any:
         bos_token_id=None,
         eos_token_id=None,
     )
-    return _Logits(transformers.GPT2LMHeadModel(config))
-
-
-class _Logits(nn.Module):
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, tokens_BL: Any) -> Any:
-        return self.model(tokens_BL).logits
+    return transformers.GPT2LMHeadModel(config)
 
 
 class Plain(nn.Module):
@@ -100,7 +91,8 @@ class _Loss(nn.Module):
         self.model = model
 
     def forward(self, windows_BL: Any) -> Any:
-        logits_BLV = self.model(windows_BL[:, :-1]).float()
+        out = self.model(windows_BL[:, :-1])
+        logits_BLV = getattr(out, "logits", out).float()
         return F.cross_entropy(logits_BLV.flatten(0, 1), windows_BL[:, 1:].flatten())
 
 

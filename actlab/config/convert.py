@@ -1,7 +1,6 @@
 """Conversions of a config: a ConfigDict, nested dicts, dotted paths and JSON, and its fingerprint."""
 
 import dataclasses
-import hashlib
 import json
 import pathlib
 import typing
@@ -13,7 +12,7 @@ from ml_collections import config_dict
 from actlab.config import rules
 from actlab.config.schema import Config, fields, get, key_of, paths
 from actlab.errors import UserError, shown, suggestion
-from actlab.files import parse_json, read_json
+from actlab.files import digest, parse_json, read_json
 
 _FIX = "restore it, or name another"
 
@@ -155,7 +154,7 @@ def fingerprint(config: Config) -> str:
     defaults = flat(Config())
     own = {path: value for path, value in flat(config).items() if path not in paths("external")}
     identity = {path: value for path, value in own.items() if value != defaults.get(path)}
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    return digest(identity)
 
 
 def first_difference(ours: Config, theirs: Config) -> str | None:

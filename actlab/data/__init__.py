@@ -18,19 +18,13 @@ def resolve_name(name: str, directory: str | Path, task: str = "") -> str:
     With a task, "auto" is the task's dataset.
 
     Raises:
-      UserError: a dataset that is not prepared, or by an older version only, with the command that prepares it, or one
-        without the task's labels.
+      UserError: a dataset that is not prepared, with the command that prepares it, or one without the task's labels.
     """
     directory = Path(directory)
     name = sets.dataset_of(task, name) if task else name
     wanted = TINY_STORIES if name == "auto" else name
     datasets.check_name(wanted)
     definition = sets.definition(wanted)
-    if not definition.built_in and datasets.outdated(wanted, directory):
-        raise UserError(
-            f"data.name={wanted!r} in data.dir={str(directory)!r} was prepared by an older version, without a test "
-            f"split: {definition.hint(directory)}."
-        )
     if name == "auto":
         return TINY_STORIES if datasets.find(TINY_STORIES, directory) else STORY_GRAMMAR
     if not definition.built_in and not datasets.find(name, directory):

@@ -16,7 +16,7 @@ from actlab.data.datasets import Dataset
 from actlab.data.sources import SPLITS
 from actlab.data.tokenizers import Tokenizer
 from actlab.errors import UserError
-from actlab.files import signed
+from actlab.files import digest, sha256, signed
 
 BUILDER_VERSION = 2
 _COUNTED = 2**24
@@ -75,7 +75,7 @@ class Meta:
 
     def expected_fingerprint(self) -> str:
         """Hash of all that a training run can see of the data."""
-        return preparing.digest([self.builder_version, self.source_hash, self.tokenizer_hash, dict(self.sums)])
+        return digest([self.builder_version, self.source_hash, self.tokenizer_hash, dict(self.sums)])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +104,7 @@ class TokenCache:
         """SHA-256, in hex, over the content hashes of text, tokenizer, tokens, builder version and labels."""
         if self.labels is None:
             return self.meta.fingerprint
-        return preparing.digest([self.meta.fingerprint, self.labels.hash])
+        return digest([self.meta.fingerprint, self.labels.hash])
 
     @functools.cached_property
     def bigrams(self) -> tuple[Int64[np.ndarray, "n_pairs"], Int64[np.ndarray, "n_pairs"]]:
@@ -211,7 +211,7 @@ def make(dataset: Dataset, tokenizer: Tokenizer, folder: Path, *, show: bool = T
                 n_tokens[split] = _write_split(dataset, tokenizer, split, draft, dtype, advance)
         for split in SPLITS[1:] if dataset.entropy_nats is not None else ():
             np.save(_nats_file(draft, split), np.array(dataset.nats(split), np.float64))
-        sums = {path.name: preparing.sha256(path) for path in sorted(draft.iterdir())}
+        sums = {path.name: sha256(path) for path in sorted(draft.iterdir())}
         tokenizer.save(draft / "tokenizer")  # which has a hash of its own
         meta = Meta(
             builder_version=BUILDER_VERSION,
@@ -278,7 +278,7 @@ def _verify(folder: Path, meta: Meta) -> None:
     if sum(meta.sizes.values()) > VERIFY_BYTES:
         return
     for name, expected in meta.sums.items():
-        if preparing.sha256(folder / name) != expected:
+        if sha256(folder / name) != expected:
             raise preparing.damaged(folder / name, "its content changed")
 
 
@@ -308,10 +308,10 @@ def _labels(task: str, dataset: Dataset, directory: Path, *, show: bool) -> Labe
     arrays = {}
     for split in SPLITS:
         path = folder / f"{split}.npy"
-        if not path.is_file() or preparing.sha256(path) != sums.get(split):
+        if not path.is_file() or sha256(path) != sums.get(split):
             raise preparing.damaged(path, "its content changed")
         arrays[split] = np.load(path)
-    return Labels(task, classes, **arrays, hash=preparing.digest([task, classes, sums]))
+    return Labels(task, classes, **arrays, hash=digest([task, classes, sums]))
 
 
 def _write_labels(task: str, n_classes: int, dataset: Dataset, folder: Path) -> None:
@@ -330,6 +330,6 @@ def _write_labels(task: str, n_classes: int, dataset: Dataset, folder: Path) -> 
                     f"remove {dataset.root} and prepare it again."
                 )
             np.save(draft / f"{split}.npy", found.astype(np.int8))
-            sums[split] = preparing.sha256(draft / f"{split}.npy")
+            sums[split] = sha256(draft / f"{split}.npy")
         meta = {"source_hash": dataset.source_hash, "sums": sums}
         (draft / META).write_text(json.dumps(meta, indent=2) + "\n")

@@ -56,12 +56,6 @@ def find(name: str, directory: Path, *, n_stories: int = N_STORIES) -> Dataset |
     return _load(root) if (root / TFDS_VERSION / RECORD).exists() else None
 
 
-def outdated(name: str, directory: Path) -> bool:
-    """Whether all that is prepared under that name is of an older version, without a test split."""
-    root = directory / sets.definition(name).folder
-    return any(root.glob(f"*/{RECORD}")) and not (root / TFDS_VERSION / RECORD).exists()
-
-
 def prepared(directory: Path) -> list[Dataset]:
     """Every dataset prepared in a data directory, by folder name."""
     return [_load(path.parents[1]) for path in sorted(directory.glob(f"*/{TFDS_VERSION}/{RECORD}"))]

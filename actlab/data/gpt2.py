@@ -6,7 +6,7 @@ from pathlib import Path
 from actlab.data import preparing
 from actlab.data.preparing import PublicFile
 from actlab.errors import UserError
-from actlab.files import read_file
+from actlab.files import read_file, sha256
 
 NAME = "gpt2"
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
@@ -40,7 +40,7 @@ def folder(directory: Path) -> Path:
         raise UserError(f"data.tokenizer={NAME!r} is not prepared in {directory}: {_advice(directory)}")
     for name, file in FILES.items():
         path = target / name
-        if not path.is_file() or preparing.sha256(path) != file.sha256:
+        if not path.is_file() or sha256(path) != file.sha256:
             raise preparing.damaged(path, "not the GPT-2 file")
     return target
 

@@ -1,10 +1,8 @@
 """Preparing files: progress, hashes, locks, folders that are whole or absent, checked downloads."""
 
-import collections.abc
 import contextlib
 import dataclasses
 import hashlib
-import json
 import os
 import shutil
 import socket
@@ -21,7 +19,7 @@ from typing import Any, TypeVar
 import filelock
 
 from actlab import files
-from actlab.errors import UserError, sentence, shown
+from actlab.errors import UserError, sentence
 
 LINE_SECONDS = 10.0
 INCOMPLETE = "incomplete."
@@ -70,45 +68,23 @@ def _lines(what: str, total: int) -> Callable[[int], None]:
     return advance
 
 
-def sha256(path: Path) -> str:
-    """SHA-256 of a file's content, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def digest(value: Any) -> str:
-    """SHA-256 of a JSON value, in hex."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a prepared file; raises UserError for a damaged one."""
     return files.read_json(path, f"remove the folder {path.parent} and run the same command again")
 
 
 def record(kind: type[Record], values: dict[str, Any], path: Path, **more: Any) -> Record:
-    """The dataclass of a record that was read from a file; those of earlier versions are not signed.
+    """The dataclass of a record that was read from a file.
 
     Raises:
-      UserError: a field that is missing, unknown or of another type, or a record that is not as it was signed.
+      UserError: a field that is missing or unknown, or a record that is not as it was signed.
     """
-    if files.DIGEST in values and not files.is_signed(values):
+    if not files.is_signed(values):
         raise damaged(path, "it was changed")
     own = {name: value for name, value in values.items() if name != files.DIGEST}
-    wanted = {name: hint for name, hint in typing.get_type_hints(kind).items() if name not in more}
-    if strange := own.keys() ^ wanted.keys():
+    if strange := own.keys() ^ (typing.get_type_hints(kind).keys() - more.keys()):
         raise damaged(path, f"the field {min(strange)} is missing or unknown")
-    for name, value in own.items():
-        if not _is_a(value, wanted[name]):
-            raise damaged(path, f"{name}={shown(value)} is of another type")
     return kind(**own, **more)
-
-
-def _is_a(value: Any, hint: Any) -> bool:
-    """Whether a value of JSON is of a type: str, int, float, one of these or None, or a mapping of texts to one."""
-    if typing.get_origin(hint) is collections.abc.Mapping:
-        return type(value) is dict and all(type(part) is typing.get_args(hint)[1] for part in value.values())
-    return type(value) in (typing.get_args(hint) or (hint,))
 
 
 def damaged(path: Path, reason: str) -> UserError:
@@ -210,7 +186,7 @@ def download(name: str, files: Mapping[str, PublicFile], directory: Path, *, adv
 def _fetch(file: PublicFile, target: Path, *, advice: str, show: bool) -> None:
     recorded = _sums(target.parent)
     if target.exists() and target.name in recorded:
-        if sha256(target) != recorded[target.name]:
+        if files.sha256(target) != recorded[target.name]:
             raise UserError(f"{target} changed since it was downloaded: remove it and run the same command again.")
         return
     say(f"downloading {file.url} ({file.size / 1e6:,.1f} MB, licence {file.licence}) to {target}", show=show)

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from actlab.data import formats, preparing
-from actlab.data.preparing import digest, sha256
 from actlab.errors import UserError
+from actlab.files import digest, sha256
 
 SPLITS = ("train", "validation", "test")
 # Of every dataset, and the name of the folder of its files; changed text has another hash. Version 1 had no test split.

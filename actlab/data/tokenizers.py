@@ -18,17 +18,15 @@ from jaxtyping import Int32
 from actlab.data import gpt2, preparing
 from actlab.data.gpt2 import MERGES, MERGES_HEADER, VOCABULARY
 from actlab.errors import UserError
-from actlab.files import fault_of_path, read_file, read_json
+from actlab.files import digest, fault_of_path, read_file, read_json, sha256
 
 RECORD = "tokenizer.json"  # of ours; transformers has another file of that name, whose copy here is called LIBRARY
 LIBRARY = "library.json"
 END_OF_TEXT = "<|endoftext|>"
 SMALLEST_BPE = 257  # every byte and the end of text
 TRAINING_BYTES = 20_000_000
-LONG_DOCUMENT = 1 << 20  # characters
 MOST_TOKENS = 1 << 24
 ORDINARY = "Once upon a time."
-PIECE_CHARACTERS = 1 << 16  # the library encodes the pieces of a batch in parallel
 BATCH_CHARACTERS = 1 << 21
 
 WORDPIECE = "wordpiece"
@@ -63,7 +61,7 @@ class Tokenizer(abc.ABC):
 
     def __init__(self, name: str, vocab_size: int, end_of_text: int, source: Any) -> None:
         self.name, self.vocab_size, self.end_of_text = name, vocab_size, end_of_text
-        self.hash = preparing.digest(source)  # of all that the ids depend on
+        self.hash = digest(source)  # of all that the ids depend on
 
     @abc.abstractmethod
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
@@ -104,8 +102,32 @@ class ByteTokenizer(Tokenizer):
         return b"".join(table[i] for i in ids if i < self.vocab_size).decode(errors="replace")
 
 
-class BytePairTokenizer(Tokenizer):
+class _OfLibrary(Tokenizer):
+    """Computed by the library `tokenizers`, which encodes the pieces of a batch in parallel."""
+
+    _library: Any
+    least = 1 << 20  # characters; a longer text is cut before lines
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
+        """See Tokenizer."""
+        pieces = [list(_pieces(text, self.least)) for text in texts]
+        encoded = (
+            encoding
+            for group in _groups([piece for parts in pieces for piece in parts])
+            for encoding in self._library.encode_batch_fast(group, add_special_tokens=False)
+        )
+        ids = (np.array(encoding.ids, np.int32) for encoding in encoded)
+        return [np.concatenate([next(ids) for _ in parts] or [np.zeros(0, np.int32)]) for parts in pieces]
+
+    def decode(self, ids: Iterable[int] | np.ndarray) -> str:
+        """See Tokenizer."""
+        return self._library.decode([int(i) for i in ids], skip_special_tokens=False)
+
+
+class BytePairTokenizer(_OfLibrary):
     """GPT-2's kind: words cut by its pattern, bytes as printable characters, then merges."""
+
+    least = 1 << 16
 
     def __init__(self, name: str, vocabulary: dict[str, int], merges: tuple[tuple[str, str], ...]) -> None:
         if sorted(vocabulary.values()) != list(range(len(vocabulary))):
@@ -118,16 +140,6 @@ class BytePairTokenizer(Tokenizer):
         super().__init__(name, len(vocabulary), vocabulary[END_OF_TEXT], ["byte-level BPE", vocabulary, merges])
         self.vocabulary, self.merges = vocabulary, merges
 
-    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
-        """See Tokenizer."""
-        pieces = [list(_pieces(text)) for text in texts]
-        ids = self._encode_pieces([piece for group in pieces for piece in group])
-        return [np.concatenate([next(ids) for _ in group] or [np.zeros(0, np.int32)]) for group in pieces]
-
-    def decode(self, ids: Iterable[int] | np.ndarray) -> str:
-        """See Tokenizer."""
-        return self._library.decode([int(i) for i in ids], skip_special_tokens=False)
-
     def save(self, directory: Path) -> None:
         """See Tokenizer."""
         super().save(directory)
@@ -135,11 +147,6 @@ class BytePairTokenizer(Tokenizer):
         (directory / VOCABULARY).write_text(json.dumps(ordered, ensure_ascii=False), encoding="utf-8")
         lines = [MERGES_HEADER, *(" ".join(pair) for pair in self.merges)]
         (directory / MERGES).write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-    def _encode_pieces(self, pieces: list[str]) -> Iterator[Ids]:
-        for group in _groups(pieces):
-            for encoding in self._library.encode_batch_fast(group, add_special_tokens=False):
-                yield np.array(encoding.ids, np.int32)
 
     @functools.cached_property
     def _library(self) -> Any:
@@ -149,7 +156,7 @@ class BytePairTokenizer(Tokenizer):
         return _byte_level(models.BPE(vocab=self.vocabulary, merges=list(self.merges)))
 
 
-class WordPieceTokenizer(Tokenizer):
+class WordPieceTokenizer(_OfLibrary):
     """BERT's kind, uncased: accents dropped, words cut at spaces and punctuation, then greedily into pieces.
 
     Decoding cannot restore what was dropped: it gives lower case, and guesses the spaces around punctuation.
@@ -168,15 +175,6 @@ class WordPieceTokenizer(Tokenizer):
         padding, unknown, first, last, mask = (self._ids[piece] for piece in SPECIALS)
         return Specials(first, last, padding, mask, unknown)
 
-    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
-        """See Tokenizer."""
-        encodings = self._library.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [np.array(encoding.ids, np.int32) for encoding in encodings]
-
-    def decode(self, ids: Iterable[int] | np.ndarray) -> str:
-        """See Tokenizer."""
-        return self._library.decode([int(i) for i in ids], skip_special_tokens=False)
-
     def save(self, directory: Path) -> None:
         """See Tokenizer."""
         super().save(directory)
@@ -194,10 +192,10 @@ class WordPieceTokenizer(Tokenizer):
         return library
 
 
-class LibraryTokenizer(Tokenizer):
+class LibraryTokenizer(_OfLibrary):
     """Any tokenizer of the library `tokenizers`, with the special tokens that transformers keeps beside it.
 
-    A document of more than LONG_DOCUMENT characters is cut before lines, which may change a token at each cut.
+    A document of more than `least` characters is cut before lines, which may change a token at each cut.
     """
 
     lossless = False  # most normalise; none says so
@@ -242,21 +240,6 @@ class LibraryTokenizer(Tokenizer):
         last = ids.get("sep_token", self.end_of_text)
         padding, mask = ids.get("pad_token", default.padding), ids.get("mask_token", default.mask)
         return Specials(first, last, padding, mask, ids.get("unk_token"))
-
-    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
-        """See Tokenizer."""
-        pieces = [list(_pieces(text, LONG_DOCUMENT)) for text in texts]
-        encoded = (
-            encoding
-            for group in _groups([piece for parts in pieces for piece in parts])
-            for encoding in self._library.encode_batch_fast(group, add_special_tokens=False)
-        )
-        ids = (np.array(encoding.ids, np.int32) for encoding in encoded)
-        return [np.concatenate([next(ids) for _ in parts] or [np.zeros(0, np.int32)]) for parts in pieces]
-
-    def decode(self, ids: Iterable[int] | np.ndarray) -> str:
-        """See Tokenizer."""
-        return self._library.decode([int(i) for i in ids], skip_special_tokens=False)
 
     def save(self, directory: Path) -> None:
         """See Tokenizer."""
@@ -555,7 +538,7 @@ def _prefix(texts: Iterable[str]) -> Iterator[str]:
             return
 
 
-def _pieces(text: str, least: int = PIECE_CHARACTERS) -> Iterator[str]:
+def _pieces(text: str, least: int) -> Iterator[str]:
     """Cuts a long text where GPT-2's tokens do not change: before the last line break before a word."""
     start = 0
     while len(text) - start > least:
@@ -585,7 +568,7 @@ def _groups(pieces: list[str]) -> Iterator[list[str]]:
 def _wordpiece(name: str) -> WordPieceTokenizer:
     """The project's own, or that of a `wordpiece:PATH`: an uncased vocab.txt or its folder."""
     if name == WORDPIECE:
-        if preparing.sha256(OWN) != OWN_SHA256:
+        if sha256(OWN) != OWN_SHA256:
             raise preparing.damaged(OWN, "not the vocabulary of this project")
         return _pieces_of(name, OWN)
     path = Path(name.removeprefix(f"{WORDPIECE}:"))

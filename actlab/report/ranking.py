@@ -10,7 +10,6 @@ from typing import Any
 import altair as alt
 
 from actlab.analysis.comparison import Comparison, qualified
-from actlab.analysis.contrasts import Pair
 from actlab.analysis.effects import Effect, Verdict, from_zero, nats
 from actlab.analysis.ranking import View, step_seconds
 from actlab.report import charts
@@ -198,58 +197,49 @@ def _table(study: Study, found: Mapping[str, Comparison]) -> Table:
     return Table("ranking-table", tuple(columns), rows, caption, follows=follows, links=links)
 
 
-def _pair_rows(pairs: Iterable[tuple[str, Any]], *more: str) -> Iterator[list[Cell | str]]:
-    for question, judged in pairs:
-        yield [
+def _pair_table(
+    study: Study, name: str, caption: str, pairs: Sequence[tuple[str, str, Any]], filtered: bool = False
+) -> Table:
+    """A row for each (condition, question, judgement)."""
+    at = ["at"] if len(study.conditions) > 1 else []
+    rows: list[list[Cell | str]] = [
+        [
             question,
             charts.number(judged.effect.mean, "+"),
             charts.span(judged.effect.interval, "+"),
             charts.number(judged.p, ".2g"),
             qualified(judged),
-            *more,
+            *([condition] if at else []),
         ]
-
-
-_PAIRS = ("question", "difference", "95% interval", "p, Holm", "verdict")
+        for condition, question, judged in pairs
+    ]
+    columns = ("question", "difference", "95% interval", "p, Holm", "verdict", *at)
+    return Table(name, columns, rows, caption, filtered=filtered, follows={"condition": 5} if at else {})
 
 
 def _questions(study: Study, found: Mapping[str, Comparison]) -> Iterator[Block]:
     """The questions that the ranking does not hold: those about two others than the baseline."""
-    several = len(study.conditions) > 1
-    rows = [
-        row
+    pairs = [
+        (name, pair.question, pair.own_best)
         for name, one in found.items()
-        for row in _pair_rows(
-            ((pair.question, pair.own_best) for pair in one.main.pairs if not _is_against(pair, one.baseline)),
-            *([name] if several else []),
-        )
+        for pair in one.main.pairs
+        if pair.contrast.activations[1] != one.baseline
     ]
-    if rows:
-        columns, follows = (*_PAIRS, *(["at"] if several else [])), {"condition": len(_PAIRS)} if several else {}
+    if pairs:
         caption = "Further questions of the study: first minus second, each at its own best rate, in nats."
-        yield Table("questions-table", columns, rows, caption, follows=follows)
-
-
-def _is_against(pair: Pair, baseline: str) -> bool:
-    return pair.contrast.activations[1] == baseline
+        yield _pair_table(study, "questions-table", caption, pairs)
 
 
 def _other_pairs(study: Study, found: Mapping[str, Comparison]) -> Iterator[Block]:
-    several = len(study.conditions) > 1
-    rows, families = [], []
-    for name, one in found.items():
-        others = one.other_pairs()
-        families.append(len(others))
-        named = ((" < ".join(pair.activations), judged) for pair, judged in others.items())
-        rows += list(_pair_rows(named, *([name] if several else [])))
-    if rows:
-        words = (
-            f"Pairs that no question is about, with Holm over these {max(families)} alone: to look at, not to decide "
-            "by. First minus second, each at its own best rate, in nats."
+    others = {name: one.other_pairs() for name, one in found.items()}
+    pairs = [(name, " < ".join(pair.activations), one) for name, of in others.items() for pair, one in of.items()]
+    if pairs:
+        caption = (
+            f"Pairs that no question is about, with Holm over these {max(map(len, others.values()))} alone: to look "
+            "at, not to decide by. First minus second, each at its own best rate, in nats."
         )
-        columns, follows = (*_PAIRS, *(["at"] if several else [])), {"condition": len(_PAIRS)} if several else {}
-        table = Table("pairs-table", columns, rows, words, filtered=True, follows=follows)
-        yield Details("pairs", f"The other {len(rows)} pairs", (table,))
+        table = _pair_table(study, "pairs-table", caption, pairs, filtered=True)
+        yield Details("pairs", f"The other {len(pairs)} pairs", (table,))
 
 
 def _views(one: Comparison) -> Iterator[list[Cell | str]]:

@@ -113,28 +113,18 @@ def results(console: Console, rows: Sequence[Mapping[str, Any]], path: pathlib.P
 
 def _single(console: Console, row: Mapping[str, Any], what: str) -> None:
     console.print(f"run         {row['run']}: {what}")
-    if row["status"] == "finished":
-        above = float(row["final_loss"]) - float(row["floor"])
-        floor = "" if above != above else f"; floor {float(row['floor']):.4f}, {above:.4f} above it"
-        console.print(
-            f"validation  {float(row['final_loss']):.4f} {LOSS_UNITS[row['objective']]} after {row['steps']} steps "
-            f"(best {float(row['best_loss']):.4f} at step {row['best_step']}){floor}"
-        )
-        if known := _tested(row):
-            console.print(f"test        {known}")
-        if "macro_f1" in row:
-            known = f"(majority {float(row['majority_accuracy']):.4f}, {float(row['majority_macro_f1']):.4f})"
-            scores = f"accuracy {float(row['accuracy']):.4f}, macro F1 {float(row['macro_f1']):.4f}"
-            console.print(f"{row['task']:<12}{scores} {known}")
-    else:
+    if row["status"] != "finished":
         console.print(f"            diverged: the loss was not finite at step {row['steps']}")
-
-
-def _tested(row: Mapping[str, Any]) -> str:
-    """The test loss beside its floor; empty for a run of a version that had no test split."""
-    loss, floor = (float(row.get(name) or "nan") for name in ("test_loss", "test_floor"))
-    above = "" if math.isnan(floor) else f"; floor {floor:.4f}, {loss - floor:.4f} above it"
-    return "" if math.isnan(loss) else f"{loss:.4f} {LOSS_UNITS[row['objective']]}{above}"
+        return
+    best = f" after {row['steps']} steps (best {float(row['best_loss']):.4f} at step {row['best_step']})"
+    for split, loss, floor in (("validation", "final_loss", "floor"), ("test", "test_loss", "test_floor")):
+        found, least, more = float(row[loss]), float(row[floor]), best if split == "validation" else ""
+        above = "" if math.isnan(least) else f"; floor {least:.4f}, {found - least:.4f} above it"
+        console.print(f"{split:<12}{found:.4f} {LOSS_UNITS[row['objective']]}{more}{above}")
+    if "macro_f1" in row:
+        known = f"(majority {float(row['majority_accuracy']):.4f}, {float(row['majority_macro_f1']):.4f})"
+        scores = f"accuracy {float(row['accuracy']):.4f}, macro F1 {float(row['macro_f1']):.4f}"
+        console.print(f"{row['task']:<12}{scores} {known}")
 
 
 def _table(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from actlab import config as config_lib
+from actlab import probes
 from actlab.callbacks.terminal import Lane
-from actlab.probes import schedule
 from actlab.training import devices, programs, targets
 from actlab.training.program_spec import ProgramSpec
 from actlab.training.targets import Target
@@ -131,7 +131,7 @@ def _plan(spec: ProgramSpec, calibration: Calibration, mesh: jax.sharding.Mesh, 
     # A forward pass is a third of an update.
     n_evaluations = 2 + -(-config.train.n_steps // config.train.eval_every)  # at step 0, and of the test set
     n_batches = len(spec.feed.validation.tokens)
-    updates = config.train.n_steps + n_evaluations * n_batches / 3 + schedule.work(config.train, n_batches)
+    updates = config.train.n_steps + n_evaluations * n_batches / 3 + probes.work(config.train, n_batches)
     seconds = updates * calibration.seconds_per_step * n_lanes / n_lane / per_lane
     return Plan(spec, tuple(lanes), mesh.size, size, seconds)
 

@@ -6,9 +6,7 @@
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import itertools
-import json
 import math
 import pathlib
 import shutil
@@ -29,6 +27,7 @@ from actlab.console import lines
 from actlab.data import tokenizers
 from actlab.data.cache import TokenCache
 from actlab.errors import UnsharedError, UserError
+from actlab.files import digest
 from actlab.sweeps import announce, origin, plan, profiling, trained
 from actlab.training import devices, program_spec, programs
 from actlab.training.checkpoint import Checkpoints, newest
@@ -74,67 +73,53 @@ def run(
         UserError: for whatever the user can fix.
     """
     with StopSignal(later=True) as stop:
-        return _run(config, label, workdir, command, dry_run, profile, extend, target, stop)
-
-
-def _run(
-    config: Config,
-    label: str,
-    workdir: pathlib.Path | None,
-    command: Sequence[str],
-    dry_run: bool,
-    profile: pathlib.Path | None,
-    extend: bool,
-    target: Target | None,
-    stop: StopSignal,
-) -> int:
-    console = lines(quiet=jax.process_index() > 0)
-    if profile:
-        first = prepare(console, config).specs[0]
-        profiling.run(console, first.part(first.names[: config.devices.max_lanes]), profile)
-        return 0
-    # A given workdir is checked before any work is spent on the data; the default's name depends on the data.
-    if workdir and not needs_training(console, Workdir(workdir), config, extend=extend):
-        return 0
-    if not target and len(planned := sweep.expand(config)) == 1:  # the plan of several runs checks its own devices
-        batch_size = planned[0].config.data.batch_size
-        devices.idle_devices(devices.make_mesh(planned[0].config.devices, 1, batch_size), 1, batch_size)
-    config, runs, tokens, specs = prepared = prepare(console, config)
-    records = Workdir(workdir or default_workdir(label, config), writes=jax.process_index() == 0)
-    if not needs_training(console, records, config, extend=extend):
-        return 0
-    if not dry_run and jax.process_index() == 0:
+        console = lines(quiet=jax.process_index() > 0)
+        if profile:
+            first = prepare(console, config).specs[0]
+            profiling.run(console, first.part(first.names[: config.devices.max_lanes]), profile)
+            return 0
+        # A given workdir is checked before any work is spent on the data; the default's name depends on the data.
+        if workdir and not needs_training(console, Workdir(workdir), config, extend=extend):
+            return 0
+        if not target and len(planned := sweep.expand(config)) == 1:  # the plan of several runs checks its own devices
+            batch_size = planned[0].config.data.batch_size
+            devices.idle_devices(devices.make_mesh(planned[0].config.devices, 1, batch_size), 1, batch_size)
+        config, runs, tokens, specs = prepared = prepare(console, config)
+        records = Workdir(workdir or default_workdir(label, config), writes=jax.process_index() == 0)
+        if not needs_training(console, records, config, extend=extend):
+            return 0
+        if not dry_run and jax.process_index() == 0:
+            try:
+                callbacks.require_login(config)
+            except UserError as error:
+                raise _own(str(error)) from error
+        manifest.require_same_config(records, config)
+        manifest.require_same_data(records, tokens.name, tokens.fingerprint)
+        computed = trained.function_values(config for spec in specs for config in spec.configs)
+        trained.require_same_functions(records, computed)
+        plans = plan.make(specs, target) if len(runs) > 1 or dry_run else []
+        if plans:
+            plan.show(console, plans, target)
+        if dry_run:
+            return 0
         try:
-            callbacks.require_login(config)
+            records.open(config, extend)
+            with records.writing(), contextlib.closing(records):
+                lanes = [plan.lanes for plan in plans] or [(1,)]
+                known = set(itertools.chain.from_iterable(manifest.parts(records).values()))
+                manifest.begin(records, config, description(tokens), command, _deal(specs, lanes, known), computed)
+                # All processes read from it which parts there are, and one writes it.
+                devices.wait_for_processes("the manifest is written")
+                return Session(prepared, records, console).run(stop)
         except UserError as error:
             raise _own(str(error)) from error
-    manifest.require_same_config(records, config)
-    manifest.require_same_data(records, tokens.name, tokens.fingerprint)
-    computed = trained.function_values(config for spec in specs for config in spec.configs)
-    trained.require_same_functions(records, computed)
-    plans = plan.make(specs, target) if len(runs) > 1 or dry_run else []
-    if plans:
-        plan.show(console, plans, target)
-    if dry_run:
-        return 0
-    try:
-        records.open(config, extend)
-        with records.writing(), contextlib.closing(records):
-            lanes = [plan.lanes for plan in plans] or [(1,)]
-            known = set(itertools.chain.from_iterable(manifest.parts(records).values()))
-            manifest.begin(records, config, description(tokens), command, _deal(specs, lanes, known), computed)
-            # All processes read from it which parts there are, and one writes it.
-            devices.wait_for_processes("the manifest is written")
-            return Session(prepared, records, console).run(stop)
-    except UserError as error:
-        raise _own(str(error)) from error
-    except (jax.errors.JaxRuntimeError, ValueError) as error:
-        if not devices.is_lost_process(error):
-            raise
-        raise UnsharedError(
-            f"--workdir={records.path}: another process of this training has ended: start all of them again with the "
-            "same command, which resumes from the last checkpoint."
-        ) from error
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            if not devices.is_lost_process(error):
+                raise
+            raise UnsharedError(
+                f"--workdir={records.path}: another process of this training has ended: start all of them again with "
+                "the same command, which resumes from the last checkpoint."
+            ) from error
 
 
 def _own(message: str) -> UserError:
@@ -376,7 +361,7 @@ class Session:
     def _about(self, spec: ProgramSpec) -> str:
         """What the checkpoints of a part belong to: its runs in their order, with their configs, and the data."""
         runs = [[name, config_lib.fingerprint(one)] for name, one in zip(spec.names, spec.configs, strict=True)]
-        return hashlib.sha256(json.dumps([self._tokens.fingerprint, runs]).encode()).hexdigest()
+        return digest([self._tokens.fingerprint, runs])
 
     def _write_results(self, spec: ProgramSpec, step: int) -> None:
         metrics, traces = self._records.metrics(), self._records.traces()

@@ -6,7 +6,6 @@ also vouches for what was beside the checkpoint when it was saved: the rows of t
 
 import contextlib
 import functools
-import hashlib
 import json
 import logging
 import os
@@ -19,7 +18,7 @@ import jax
 import orbax.checkpoint as ocp
 
 from actlab.errors import UserError
-from actlab.files import is_signed, read_json, signed, write_atomically
+from actlab.files import is_signed, read_json, sha256, signed, write_atomically
 from actlab.training.devices import is_lost_process, wait_for_processes
 
 SEAL = "actlab_seal.json"  # inside a step's folder, so that orbax deletes it with the step
@@ -95,12 +94,9 @@ class Checkpoints:
     def close(self) -> None:
         """Waits for the last save and seals it; raises UserError if it could not be written."""
         self._wait_and_seal()
-        if self._is_open():
+        if "_manager" in self.__dict__:  # it was opened
             with self._failed_write():
                 self._manager.close()
-
-    def _is_open(self) -> bool:
-        return "_manager" in self.__dict__
 
     def restore_latest(
         self, abstract_state: Any, differing: Callable[[int, Tables], str | None] = lambda step, tables: None
@@ -111,8 +107,8 @@ class Checkpoints:
         differ from what its seal vouches for. Unless reading only, it is moved to `set_aside/` beside the folder.
 
         Raises:
-            UserError: if a valid step has arrays of other names, shapes or dtypes than `abstract_state`, is of other
-                runs or data, or was sealed by a version that did not vouch for the tables.
+            UserError: if a valid step has arrays of other names, shapes or dtypes than `abstract_state`, or is of
+                other runs or data.
         """
         state, newest_step, notes = None, 0, []
         for step in _steps(self._directory):
@@ -174,9 +170,7 @@ class Checkpoints:
             seal = read_json(folder / SEAL, "it is set aside")
         except UserError:
             return f"is damaged ({SEAL} cannot be read)", {}
-        if "files" not in seal and seal:  # an earlier version's: the files alone
-            seal = {"files": seal}
-        elif not is_signed(seal) or seal["step"] != step:
+        if not is_signed(seal) or seal["step"] != step:
             return f"is damaged ({SEAL} was changed)", {}
         found = _digests(folder)
         # Only sealed files count: a stray .DS_Store does no harm.
@@ -186,11 +180,6 @@ class Checkpoints:
     def _require_own(self, step: int, seal: Mapping[str, Any]) -> None:
         if self._read_only:
             return
-        if "about" not in seal:
-            raise UserError(
-                f"checkpoint {step} in {self._directory} was written by an earlier version of actlab, which does not "
-                "vouch for the rows beside it: go on with that version, or choose another workdir."
-            )
         if seal["about"] != self._about:
             raise UserError(
                 f"checkpoint {step} in {self._directory} was saved by runs of another config or on other data: restore "
@@ -250,9 +239,5 @@ def _key(part: Any) -> str:
 
 
 def _digests(folder: pathlib.Path) -> dict[str, list[int | str]]:
-    digests = {}
-    for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL):
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        digests[str(path.relative_to(folder))] = [path.stat().st_size, digest]
-    return digests
+    found = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
+    return {str(path.relative_to(folder)): [path.stat().st_size, sha256(path)] for path in found}

@@ -20,8 +20,8 @@ from actlab import activations
 from actlab.callbacks import Callback, ResumeContext
 from actlab.config import Config
 from actlab.data.rows import NO_DOCUMENT
+from actlab.probes import is_due, spans
 from actlab.probes.activity import silent_rate_bound
-from actlab.probes.schedule import is_due, spans
 from actlab.training.checkpoint import Checkpoints
 from actlab.training.losses import Examples
 from actlab.training.programs import Program, Scores

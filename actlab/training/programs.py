@@ -197,11 +197,7 @@ def build(
     model = model.on(devices.sharding(mesh, devices.BATCH), config.devices.remat)
     lanes_R = (_described if target else jax.device_put)(_columns(lanes), devices.sharding(mesh, "lane"))
 
-    def over_lanes(
-        function: Callable[..., Any], *static: Any, name: str, n_shared: int = 0, mapped: Any = _one_by_one
-    ) -> Callable[..., Any]:
-        return _over_lanes(functools.partial(function, *static), mapped, config, mesh, name, n_shared)
-
+    over_lanes = functools.partial(_over_lanes, config, mesh)
     init = over_lanes(steps.init_state, model, config, name="init")
     abstract_state = jax.eval_shape(init, lanes_R.seed)
     shardings, whole = devices.state_shardings(mesh, abstract_state), devices.sharding(mesh)
@@ -268,22 +264,23 @@ def _in_place(one: Callable[..., Any], state_R: Any, *lanewise: Any) -> Any:
 
 
 def _over_lanes(
-    function: Callable[..., Any],
-    mapped: Callable[..., Any],
     config: Config,
     mesh: jax.sharding.Mesh,
+    function: Callable[..., Any],
+    *static: Any,
     name: str,
-    n_shared: int,
+    n_shared: int = 0,
+    mapped: Callable[..., Any] = _one_by_one,
 ) -> Any:
     """`function` of one lane over a leading axis of lanes, which lies on the lane axis of the mesh.
 
-    All arguments have that axis but for the last `n_shared`, which every lane is given whole. Where lanes are not side
-    by side, `mapped` goes over them. `name` is what profiles and the compilation cache call it.
+    All arguments have that axis but for the first, `static`, and the last `n_shared`, which every lane is given whole.
+    Where lanes are not side by side, `mapped` goes over them. Profiles and the compilation cache call it `name`.
     """
 
     def over_lanes(*args: Any) -> Any:
         lanewise, shared = args[: len(args) - n_shared], args[len(args) - n_shared :]
-        one = lambda *lane: function(*lane, *shared)  # noqa: E731
+        one = lambda *lane: function(*static, *lane, *shared)  # noqa: E731
         one_by_one = functools.partial(mapped, one)
         with jax.default_matmul_precision(devices.product_precision(config)):
             if not devices.maps_lanes(config, mesh):

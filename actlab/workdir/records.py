@@ -156,8 +156,7 @@ class Workdir:
             "trained, unless --extend added runs"
         )
         manifest = read_json(path, fix)
-        # An earlier version's is not signed.
-        if not (is_signed(manifest) if is_verifiable(manifest) else _is_manifest(manifest)):
+        if not is_signed(manifest):
             raise UserError(f"{path} was changed, or is not a manifest: {fix}.")
         return manifest
 
@@ -255,25 +254,6 @@ def by_run(rows: Iterable[Row]) -> dict[str, list[Row]]:
     for row in rows:
         groups.setdefault(row["run"], []).append(row)
     return groups
-
-
-def is_verifiable(manifest: Mapping[str, Any]) -> bool:
-    """Whether a manifest has a digest; those of earlier versions have none."""
-    return "sha256" in manifest
-
-
-def _is_manifest(value: Mapping[str, Any]) -> bool:
-    # A later version's whose digest has lost its name is not taken for an earlier one's.
-    data, parts = value.get("data"), value.get("parts", {})
-    return (
-        value.keys() <= {"data", "sessions", "parts", "activations", "extensions"}
-        and isinstance(data, dict)
-        and isinstance(data.get("fingerprint"), str)
-        and isinstance(value.get("sessions"), list)
-        and isinstance(value.get("activations", {}), dict)
-        and isinstance(parts, dict)
-        and all(isinstance(runs, list) and all(isinstance(run, str) for run in runs) for runs in parts.values())
-    )
 
 
 def sha256(path: pathlib.Path) -> str | None:

@@ -192,16 +192,6 @@ def test_polynorm_is_its_limit_of_many_features():
     assert moments.second_moment == pytest.approx(activations.moments("polynorm", 0.1).second_moment, rel=1e-12)
 
 
-@pytest.fixture
-def register():
-    """Registers a record."""
-
-    def add(name, fn, **fields):
-        return activations.register(activations.Activation(name, fn, "f", "me", **fields))
-
-    return add
-
-
 def test_a_users_activation_needs_no_formula(register):
     register("bent", activations.elementwise(lambda x, slope=0.5: x + slope * jnp.abs(x)), parameters={"slope": 0.5})
     register("bent_gate", activations.get("silu").fn, gated=True, value_fn=activations.get("relu").fn)

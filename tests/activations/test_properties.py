@@ -269,16 +269,6 @@ def test_scale_moves_moments_and_leaves_bounds():
         near.scale = 1.0
 
 
-@pytest.fixture
-def register():
-    """Registers a record."""
-
-    def add(name, fn, **fields):
-        return activations.register(activations.Activation(name, fn, "f", "me", **fields))
-
-    return add
-
-
 def test_a_users_formula_gives_certified_bounds(register):
     register(
         "bent",

@@ -16,6 +16,7 @@ from actlab.analysis.verdicts import words
 from actlab.cli import verdict
 from actlab.config import Config
 from actlab.errors import UserError
+from actlab.files import signed
 from actlab.workdir import documents
 from actlab.workdir.traces import dead_row
 
@@ -55,7 +56,9 @@ def folders(tables, tmp_path):
         traces += [dead_row(row["run"], step, DEAD[index]) for index, step in enumerate((0, 50, 100))]
     for name, lines in (("metrics", metrics), ("traces", traces)):
         (workdir / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (workdir / "manifest.json").write_text(json.dumps({"data": {"fingerprint": "0123456789abcdef"}, "sessions": []}))
+    parts = {"0": [row["run"] for row in rows]}
+    content = {"data": {"fingerprint": "0123456789abcdef"}, "sessions": [], "parts": parts}
+    (workdir / "manifest.json").write_text(json.dumps(signed(content)))
     return workdir, study
 
 
@@ -173,7 +176,8 @@ def test_a_diverged_run_is_one_that_a_table_has_wherever_it_diverged(folders, ta
 def test_runs_on_other_data_do_not_replace_a_study_and_have_a_folder_of_their_own(folders):
     workdir, study = folders
     run(workdir, study=study / "study.py", verdicts=study / "verdicts.json")
-    (workdir / "manifest.json").write_text(json.dumps({"data": {"fingerprint": "another"}, "sessions": []}))
+    manifest = json.loads((workdir / "manifest.json").read_text())
+    (workdir / "manifest.json").write_text(json.dumps(signed(manifest | {"data": {"fingerprint": "another"}})))
     with pytest.raises(UserError, match=r"lacks 20, .* \(data 0123456789ab, 1000 parameters, 6400 tokens\)"):
         run(workdir, study=study / "study.py", verdicts=study / "verdicts.json")
     run(workdir, study=study / "study.py", verdicts=study / "mine/verdicts.json")
@@ -190,7 +194,7 @@ def test_a_study_has_one_table_and_a_name_for_it(folders):
 def test_that_a_sweep_grew_is_told_where_its_study_is_named_too(folders):
     workdir, study = folders
     manifest = json.loads((workdir / "manifest.json").read_text())
-    (workdir / "manifest.json").write_text(json.dumps(manifest | {"extensions": [{"runs": 10, "added": 10}]}))
+    (workdir / "manifest.json").write_text(json.dumps(signed(manifest | {"extensions": [{"runs": 10, "added": 10}]})))
     for flags in ({"study": study / "study.py"}, {"question": "gelu<relu"}):
         assert f"warning     {workdir}: 10 runs were added to 10 by --extend" in run(workdir, **flags)
 

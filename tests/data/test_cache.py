@@ -13,6 +13,7 @@ from actlab.data import cache, datasets, preparing, tokenizers
 from actlab.data.grammar import stories
 from actlab.data.sets import story_grammar
 from actlab.errors import UserError
+from actlab.files import signed
 
 ROOT = Path(__file__).parents[2]
 TRAIN = ["one é", "", "two\nlines", "three"]
@@ -147,7 +148,7 @@ def test_tokens_of_an_older_version_are_made_again(opened, tmp_path):
     (opened.folder / "test.tokens").unlink()
     older = dataclasses.replace(meta, builder_version=1)
     older = dataclasses.replace(older, fingerprint=older.expected_fingerprint())
-    (opened.folder / "meta.json").write_text(json.dumps(dataclasses.asdict(older)))
+    (opened.folder / "meta.json").write_text(json.dumps(signed(dataclasses.asdict(older))))
     again = actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False)
     assert again.fingerprint == opened.fingerprint and again.test.n_documents == 1
 

@@ -127,18 +127,6 @@ def test_a_validation_file_is_halved_evenly_and_by_its_texts_alone(tmp_path, wri
     assert set(again["test"]()) == set(test)
 
 
-def test_what_an_older_version_prepared_is_refused_with_the_command(tmp_path, write_texts):
-    folder = write_texts(["a"], ["b", "c"])
-    for name in ("tiny_stories", "mine"):
-        dataset, _ = datasets.prepare(name, tmp_path, folder, show=False)
-        (dataset.root / "2.0.0").rename(dataset.root / "1.0.0")
-    for name, wanted in (("auto", "tiny_stories"), ("tiny_stories", "tiny_stories"), ("mine", "mine")):
-        with pytest.raises(UserError, match=f"{wanted}.*older version, without a test split.*prepare {wanted} --from"):
-            actlab.data.open_tokens(name, tmp_path, "bytes", progress=False)
-    assert datasets.prepare("mine", tmp_path, folder, show=False)[1], "prepared again beside it"
-    assert actlab.data.open_tokens("mine", tmp_path, "bytes", progress=False).test.n_documents == 1
-
-
 @pytest.mark.parametrize(
     ("files", "message"),
     [

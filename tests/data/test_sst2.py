@@ -8,6 +8,7 @@ import pytest
 import actlab.data
 from actlab.data import datasets, preparing
 from actlab.errors import UserError
+from actlab.files import sha256
 
 TRAIN = [("a fine film ", 1), ('dull , and "long', 0), ("hide new secretions", 0)]
 DEV = [("it 's charming", 1), ("a mess", 0), ("fun", 1), ("it 's charming", 1)]
@@ -82,7 +83,7 @@ def test_the_archive_gives_the_same_dataset_as_its_files(tmp_path, monkeypatch):
     with zipfile.ZipFile(archive, "w") as file:
         for path in folder.iterdir():
             file.write(path, f"SST-2/{path.name}")
-    (archive.parent / "SHA256SUMS").write_text(f"{preparing.sha256(archive)}  SST-2.zip\n")
+    (archive.parent / "SHA256SUMS").write_text(f"{sha256(archive)}  SST-2.zip\n")
     actlab.data.prepare("sst2", tmp_path / "data", progress=False)
     actlab.data.prepare("sst2", tmp_path / "by_files", source=folder, progress=False)
     one, two = (datasets.find("sst2", tmp_path / name) for name in ("data", "by_files"))

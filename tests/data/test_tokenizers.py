@@ -93,19 +93,16 @@ RUNS = tokenizers.train([a + b + c for a in PARTS for b in PARTS for c in PARTS]
 def test_long_texts_are_cut_where_no_token_changes(parts):
     text = "".join(parts)
     whole = RUNS.encode(text)
-    before = tokenizers.PIECE_CHARACTERS
-    tokenizers.PIECE_CHARACTERS = 3
-    try:
-        assert "".join(tokenizers._pieces(text)) == text
+    assert "".join(tokenizers._pieces(text, 3)) == text
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizers.BytePairTokenizer, "least", 3)
         assert RUNS.encode(text).tolist() == whole.tolist()
-    finally:
-        tokenizers.PIECE_CHARACTERS = before
 
 
 def test_a_batch_is_its_texts_one_by_one(monkeypatch):
     texts = ["", *CORPUS[:20], "", "x\n" * 50]
     expected = [TRAINED.encode(text).tolist() for text in texts]
-    monkeypatch.setattr(tokenizers, "PIECE_CHARACTERS", 20)
+    monkeypatch.setattr(tokenizers.BytePairTokenizer, "least", 20)
     monkeypatch.setattr(tokenizers, "BATCH_CHARACTERS", 50)
     assert [ids.tolist() for ids in TRAINED.encode_batch(texts)] == expected
 
@@ -349,7 +346,7 @@ def test_a_long_document_is_cut_before_lines_only(tmp_path, monkeypatch):
     tokenizer = tokenizers.make(f"dir:{of_llama(tmp_path / 'm')}", tmp_path, ())
     text = "\n".join(CORPUS)
     whole = tokenizer.decode(tokenizer.encode(text))
-    monkeypatch.setattr(tokenizers, "LONG_DOCUMENT", 500)
+    monkeypatch.setattr(tokenizers.LibraryTokenizer, "least", 500)
     assert tokenizer.decode(tokenizer.encode(text)).replace(" \n", "\n") == whole.replace(" \n", "\n")
 
 

@@ -525,21 +525,6 @@ def test_a_changed_record_of_a_data_set_is_noticed(prepared, tmp_path, chosen):
     same_or_refused(lambda: datasets.prepared(tmp_path), [dataclasses.replace(good, root=tmp_path / "mine")])
 
 
-@quick
-@given(chosen=st.data())
-def test_an_unsigned_record_of_an_earlier_version_is_read_or_refused(prepared, tmp_path, chosen):
-    values = json.loads(bytes_of(prepared / "mine/tokens/bytes/meta.json"))
-    del values["sha256"]
-    (tmp_path / "meta.json").write_text(json.dumps(values))
-    expected = cache.read_meta(tmp_path)
-    (tmp_path / "meta.json").write_bytes(chosen.draw(values_of(values)))
-    with contextlib.suppress(UserError):
-        found = cache.read_meta(tmp_path)
-        assert found.expected_fingerprint() == expected.fingerprint
-        cache._verify(prepared / "mine/tokens/bytes", found)
-        cache._open_split(prepared / "mine/tokens/bytes", found, "train")
-
-
 TRAINED = tokenizers.train([f"the cat {i * i} sat on the mat" for i in range(200)], 300)
 TEXT = "The cat sat, 12 times.\n"
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from actlab.config import replace
-from actlab.probes import curvature
-from actlab.probes.schedule import is_due, work
+from actlab.probes import curvature, is_due, work
 
 
 @pytest.mark.parametrize(("every", "steps"), [(0, []), (5, [0, 5, 10, 12]), (6, [0, 6, 12]), (100, [0, 12])])

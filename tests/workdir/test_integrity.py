@@ -174,21 +174,6 @@ def test_without_its_manifest_nothing_is_known_of_a_table(copied):
     integrity.require_sound(copied)
 
 
-def test_a_workdir_of_an_earlier_version_is_believed_as_far_as_its_rows_make_sense(copied):
-    content = {"data": {"fingerprint": "f"}, "sessions": [], "parts": RUNS}
-    (copied / "manifest.json").write_text(json.dumps(content))
-    assert list(check(copied).rows) == ["a", "b", "c"]
-    (copied / RESULTS).write_text((copied / RESULTS).read_text().replace("finished", "finishee", 1))
-    assert list(check(copied).rows) == ["b", "c"]
-
-
-def test_a_manifest_whose_digest_has_lost_its_name_is_not_of_an_earlier_version(copied):
-    path = copied / "manifest.json"
-    path.write_text(path.read_text().replace('"sha256"', '"ha256"'))
-    with pytest.raises(UserError, match="was changed, or is not a manifest"):
-        check(copied)
-
-
 def test_a_lost_config_is_written_again_only_if_it_is_the_same(copied, tiny):
     (copied / "config.json").unlink()
     manifest.require_same_config(Workdir(copied), tiny)

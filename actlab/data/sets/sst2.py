@@ -12,6 +12,7 @@ from actlab.data import preparing
 from actlab.data.preparing import PublicFile
 from actlab.data.sources import SPLITS, Definition, Example, Source, even_shards, halves, text_hash
 from actlab.errors import UserError
+from actlab.files import digest
 
 TRAIN_FILE, DEV_FILE = FILES = "train.tsv", "dev.tsv"
 COLUMNS = ("sentence", "label")
@@ -53,7 +54,7 @@ class SST2(Definition):
         )
 
     def _hash(self, found: dict[str, list[Example]]) -> str:
-        return preparing.digest([self.name, found])
+        return digest([self.name, found])
 
 
 def _read(folder: Path | zipfile.Path) -> dict[str, list[Example]]:

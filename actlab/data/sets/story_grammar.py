@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from actlab.data.grammar import stories
-from actlab.data.preparing import digest
 from actlab.data.sources import Definition, Example, Source, even_shards
 from actlab.errors import UserError
+from actlab.files import digest
 
 CORPUS_SEED = 20_240_917
 N_HELD_OUT_STORIES = 2_000  # of validation, and as many of test

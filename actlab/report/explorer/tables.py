@@ -3,7 +3,7 @@
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from actlab.activations.definition import Activation
 from actlab.activations.proofs.bounds import Enclosure
@@ -145,16 +145,11 @@ def plain(formula: str) -> str:
         text = re.sub(pattern, replacement, text)
     for word, character in _WORDS.items():
         text = re.sub(re.escape(word) + r"(?![A-Za-z])", character, text)
-    text = re.sub(r"\^(?:\{([^{}]*)\}|(\w))", lambda found: _raised(found[1] or found[2]), text)
-    text = re.sub(r"_(?!\0)(?:\{([^{}]*)\}|(\w))", lambda found: _lowered(found[1] or found[2]), text)
+    text = re.sub(r"\^(?:\{([^{}]*)\}|(\w))", lambda found: _moved(found[1] or found[2], _RAISED, "^"), text)
+    text = re.sub(r"_(?!\0)(?:\{([^{}]*)\}|(\w))", lambda found: _moved(found[1] or found[2], _LOWERED, "_"), text)
     return " ".join(text.replace("\0", "").split())
 
 
-def _raised(text: str) -> str:
-    raised = text.translate(_RAISED)
-    return raised if all(character not in text for character in raised) else f"^({text})"
-
-
-def _lowered(text: str) -> str:
-    lowered = text.translate(_LOWERED)
-    return lowered if all(character not in text for character in lowered) else f"_({text})"
+def _moved(text: str, table: Mapping[int, int], mark: str) -> str:
+    moved = text.translate(table)
+    return moved if all(character not in text for character in moved) else f"{mark}({text})"
