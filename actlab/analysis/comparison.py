@@ -132,15 +132,16 @@ def require_one_way(questions: Sequence[Contrast], baseline: str) -> None:
 
 def _compare(condition: Condition, questions: Sequence[Contrast], margin: float | None, baseline: str) -> Comparison:
     names = list(dict.fromkeys(result.activation for result in condition.results))
-    if baseline and baseline not in (*names, *condition.to_come):
+    to_train = {name for name, _ in condition.to_come}
+    if baseline and baseline not in (*names, *to_train):
         raise UserError(f"--baseline={baseline} has no runs in this condition: {suggestion(baseline, names)}")
     # A question about an activation that is not trained yet waits; one about an unknown activation is an error. What
     # waits is part of Holm's family, or a difference would be found only until the others are trained.
-    asked = [one for one in questions if not (set(one.activations) - set(names)) & condition.to_come]
+    asked = [one for one in questions if not (set(one.activations) - set(names)) & to_train]
     seconds = collections.Counter(one.activations[1] for one in asked)
     baseline = baseline or max(seconds, key=seconds.__getitem__, default=names[0])
     margin = margin_of(condition.results) if margin is None else margin
-    others = condition.to_come - {*names, baseline}
+    others = to_train - {*names, baseline}
     to_come = len(questions) - len(asked) if questions else len(others)
     found = tuple(_judged(view, asked, margin, baseline, to_come, condition.to_come) for view in views(condition))
     found = (_with_documents(found[0], condition.results), *found[1:])
@@ -149,7 +150,12 @@ def _compare(condition: Condition, questions: Sequence[Contrast], margin: float 
 
 
 def _judged(
-    view: View, questions: Sequence[Contrast], margin: float, baseline: str, to_come: int, waiting: Collection[str]
+    view: View,
+    questions: Sequence[Contrast],
+    margin: float,
+    baseline: str,
+    to_come: int,
+    waiting: Collection[tuple[str, float]],
 ) -> View:
     if view.grid is None:
         return view
@@ -270,7 +276,9 @@ def in_numbers(judgement: Judgement) -> str:
         # Holm asks the smallest p of a family for this level, so that what is found at it is found after Holm.
         resolved = nats(paired_resolution(effect.n, alpha=ALPHA / judgement.family) * effect.sd)
         strict = " at Holm's strictest" if judgement.family > 1 else ""
-        words += f"; {effect.n} seeds of this spread find {resolved} four times in five{strict}"
+        # The swaps of whole curves and the other choice of rates must agree with it, which takes more.
+        alone = " by a t test alone, and larger ones by these tests" if effect.swaps else ""
+        words += f"; {effect.n} seeds of this spread find {resolved} four times in five{strict}{alone}"
     if judgement.verdict == Verdict.EQUIVALENT and judgement.p <= ALPHA:
         words += "; a difference is shown, and it lies within the margin"
     return f"{words}." if effect.sd else f"{words}; the difference is the same with every seed."

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float64
 
 from actlab.analysis import best_rates
 from actlab.analysis.best_rates import Curves
-from actlab.analysis.effects import DECIMALS, Effect, Interval, Judgement, Swaps, judge
+from actlab.analysis.effects import DECIMALS, NOT_TRAINED, Effect, Interval, Judgement, Swaps, judge
 from actlab.analysis.protocol import LOSS, SENSITIVITY, Arm, Contrast
 from actlab.analysis.results import Result
 from actlab.errors import UserError
@@ -200,9 +200,9 @@ class Measured:
 def measure(contrast: Contrast, grid: Grid) -> Measured:
     """The effect of a contrast, paired by seed.
 
-    Arms without a rate of their own choose among the rates that all of them share, on the seeds that have all of those;
-    the effect is then tested three ways, see best_rates.py. A sensitivity is over those of the rates at which not every
-    run of its arms failed.
+    Arms without a rate of their own choose among the rates that all of them share, on the seeds that have all of those.
+    Of a loss the effect is then tested three ways, see best_rates.py; a column is read at the rate of the lowest mean
+    loss, as if that were given. A sensitivity is over those of the rates at which not every run of its arms failed.
     """
     free = [arm.place for arm in contrast.arms if arm.at is None]
     rates = grid.usable_rates(*free) if contrast.of == SENSITIVITY else grid.rates(*free)
@@ -210,7 +210,8 @@ def measure(contrast: Contrast, grid: Grid) -> Measured:
     worths = tuple(_worth(contrast, arm, grid, rates, seeds) for arm in contrast.arms)
     shared = sorted(set.intersection(*(set(worth.chosen) for worth in worths)))
     values = _oriented(contrast, [worth.chosen for worth in worths], shared)
-    reason = next((worth.reason for worth in worths if worth.reason), "")
+    reasons = [worth.reason for worth in worths if worth.reason]
+    reason = next((one for one in reasons if one.startswith("no run of")), reasons[0] if reasons else "")
     effect = Effect(values, reason=reason)
     if contrast.of == LOSS and shared:
         # Beside an arm that learned, a loss at initialisation is a result; by itself it is none.
@@ -266,7 +267,8 @@ def _worth(contrast: Contrast, arm: Arm, grid: Grid, shared: Sequence[float], co
     if not cells or (arm.at is not None and not runs):
         return Worth(reason=f"no run of {arm}")
     if not rates and grid.rates(name):
-        return Worth(reason="at every rate every run failed")
+        failed = contrast.of == SENSITIVITY and not grid.usable_rates(name)
+        return Worth(reason="at every rate every run failed" if failed else "its arms share no learning rate")
     seeds = complete if arm.at is None else sorted(cells[arm.at])
     if not seeds:
         return Worth(runs=runs, reason="no seed has a run of every arm at every rate")
@@ -331,25 +333,43 @@ class Pair:
 
 
 def judge_pairs(
-    grid: Grid, questions: Sequence[Contrast], margin: float, to_come: int = 0, waiting: Collection[str] = ()
+    grid: Grid,
+    questions: Sequence[Contrast],
+    margin: float,
+    to_come: int = 0,
+    waiting: Collection[tuple[str, float]] = (),
 ) -> list[Pair]:
     """The judgements on contrasts of two activations that share a learning rate.
 
     Holm's families: the questions at own best rates; questions times rates; their sensitivities. Each has `to_come`
-    further questions, whose activations are not trained yet, as if they had the same rates, and so does each question
-    that allows no test yet, since runs of its activations are `waiting`. At a rate that is given nothing is chosen, and
-    a t test holds even where seeds collapse: it then finds too little, not too much.
+    further questions, whose activations are not trained yet, as if they had the same rates. `waiting` has activation
+    and rate of each run that is not trained yet: what rests on it is undecided, and part of its family. At a rate that
+    is given nothing is chosen, and a t test holds even where seeds collapse: it then finds too little, not too much.
     """
-    effects = [measure(question, grid).effect for question in questions]
-    pairs = zip(questions, effects, strict=True)
-    to_come += sum(bool(effect.undecidable and {*question.activations} & {*waiting}) for question, effect in pairs)
-    own_best = judge(effects, margin, to_come)
+
+    def measured_of(question: Contrast, *rates: float) -> Measured:
+        """With the runs that it waits for, at these rates or at any."""
+        found = measure(question, grid)
+        n_open = sum(name in question.activations and (rate in rates or not rates) for name, rate in waiting)
+        effect = dataclasses.replace(found.effect, reason=f"{n_open} {NOT_TRAINED}") if n_open else found.effect
+        return dataclasses.replace(found, effect=effect)
+
+    def judged(all_measured: Sequence[Measured], further: int) -> list[Judgement]:
+        effects = [one.effect for one in all_measured]
+        return judge(effects, margin, further + sum(effect.reason.endswith(NOT_TRAINED) for effect in effects))
+
+    own_best = judged([measured_of(question) for question in questions], to_come)
     rates = [grid.rates(*question.activations) for question in questions]
-    fixed = [question.at(rate) for question, each in zip(questions, rates, strict=True) for rate in each]
-    n_rates = max(map(len, rates), default=0)
-    at_rates = iter(judge([measure(one, grid).effect for one in fixed], margin, to_come * n_rates))
-    sensitive = [measure(dataclasses.replace(question, of=SENSITIVITY), grid) for question in questions]
-    sensitivity = judge([measured.effect for measured in sensitive], margin, to_come)
+    planned = [
+        {*each, *(rate for name, rate in waiting if name in question.activations)}
+        for question, each in zip(questions, rates, strict=True)
+    ]
+    absent = sum(len(all_rates.difference(each)) for all_rates, each in zip(planned, rates, strict=True))
+    fixed = [(question.at(rate), rate) for question, each in zip(questions, rates, strict=True) for rate in each]
+    n_rates = max(map(len, planned), default=0)
+    at_rates = iter(judged([measured_of(one, rate) for one, rate in fixed], to_come * n_rates + absent))
+    sensitive = [measured_of(dataclasses.replace(question, of=SENSITIVITY)) for question in questions]
+    sensitivity = judged(sensitive, to_come)
     return [
         Pair(question, best, {rate: next(at_rates) for rate in each}, over, measured.rates)
         for question, best, each, over, measured in zip(questions, own_best, rates, sensitivity, sensitive, strict=True)

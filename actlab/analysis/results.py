@@ -399,13 +399,14 @@ def _require_alike(one: _Source, other: _Source, swept: Collection[str]) -> None
 class Condition:
     """The finished and diverged runs at one place of the further axes, of at least two activations.
 
-    They differ only in activation, learning rate and seed. `to_come` are activations with runs that are not done.
+    They differ only in activation, learning rate and seed. `to_come` are activation and learning rate of each run that
+    is not done.
     """
 
     axes: Axes
     results: tuple[Result, ...]
     warnings: tuple[str, ...]
-    to_come: frozenset[str] = frozenset()
+    to_come: tuple[tuple[str, float], ...] = ()
 
     @property
     def scale(self) -> str:
@@ -483,7 +484,7 @@ def varying_axes(results: Sequence[Result]) -> list[str]:
 
 def _condition(axes: Axes, group: Sequence[Result]) -> Condition:
     done = [result for result in group if result.done]
-    to_come = frozenset(result.activation for result in group if not result.done)
+    to_come = tuple((result.activation, result.learning_rate) for result in group if not result.done)
     n_open = len(group) - len(done)
     warnings = [f"{n_open} of {len(group)} runs are not trained to their end and are left out"] if n_open else []
     activations = list(dict.fromkeys(result.activation for result in done))

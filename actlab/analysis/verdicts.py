@@ -24,6 +24,7 @@ from actlab.analysis.effects import (
     CONFIDENCE,
     DIFFERENT,
     NEITHER,
+    NOT_TRAINED,
     Judgement,
     Trend,
     Verdict,
@@ -48,7 +49,6 @@ from actlab.files import read_json, write_atomically
 
 FILE = "verdicts.json"
 Orders = Mapping[str, Mapping[str, float]]  # published losses by source and activation
-_NOT_TRAINED = "of its runs are not trained yet"
 _DIGITS = 9  # what a sum in another order could change is left out
 
 
@@ -158,7 +158,7 @@ def _decide(id: str, contrasts: Contrast | Sequence[Contrast], results: Sequence
     if not tests:
         raise UserError(f"claim {id} has no contrast: say what decides it.")
     effects = [measured.effect for _, _, measured in tests]
-    to_come = sum(effect.reason.endswith(_NOT_TRAINED) for effect in effects)
+    to_come = sum(effect.reason.endswith(NOT_TRAINED) for effect in effects)
     beyond = adjusted([effect.p_beyond(margin) for effect in effects], to_come)
     judged = zip(tests, judge(effects, margin, to_come), beyond, strict=True)
     rulings = tuple(_rule(*test, one, p_beyond, margin) for test, one, p_beyond in judged)
@@ -185,7 +185,7 @@ def _tests(contrast: Contrast, results: Sequence[Result]) -> Iterator[tuple[Cont
         measured = measure(contrast, _grid(contrast, done))
         n_open = len({run.run for runs in here for run in runs if not run.done})
         if n_open:
-            effect = dataclasses.replace(measured.effect, reason=f"{n_open} {_NOT_TRAINED}")
+            effect = dataclasses.replace(measured.effect, reason=f"{n_open} {NOT_TRAINED}")
             measured = dataclasses.replace(measured, effect=effect)
         every = list(itertools.chain(*done))
         yield contrast, scale_of(every, place) if every else "no run", measured

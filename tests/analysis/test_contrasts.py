@@ -45,6 +45,24 @@ def test_each_activation_is_taken_at_its_own_best_rate():
     assert pair.at_rates[1e-2].verdict == Verdict.REFUTED and pair.at_rates[1e-2].family == 2
 
 
+def test_what_waits_for_runs_is_undecided_and_part_of_its_family():
+    rows = {"gelu": (2.00, 2.01, 2.02, 2.03, 2.01, 2.02), "relu": (2.11, 2.10, 2.12, 2.15, 2.13, 2.11)}
+    one = grid(**{name: {1e-3: losses} for name, losses in rows.items()})
+    assert judged(one).own_best.verdict == judged(one).at_rates[1e-3].verdict == Verdict.SUPPORTED
+    (pair,) = judge_pairs(one, [PAIR], 0.005, waiting=[("relu", 1e-2), ("gelu", 1e-2), ("tanh", 1e-1)])
+    assert pair.own_best.verdict == Verdict.UNDECIDED and "2 of its runs are not trained yet" in pair.own_best.reason
+    assert pair.at_rates[1e-3].verdict == Verdict.SUPPORTED and pair.at_rates[1e-3].family == 2
+    (pair,) = judge_pairs(one, [PAIR], 0.005, waiting=[("relu", 1e-3)])
+    assert pair.at_rates[1e-3].verdict == Verdict.UNDECIDED and pair.at_rates[1e-3].family == 1
+
+
+def test_arms_without_a_common_rate_have_not_failed():
+    assert (
+        measure(PAIR, grid(gelu={1e-3: (1, 2)}, relu={1e-2: (1, 2)})).effect.reason == "its arms share no learning rate"
+    )
+    assert measure(PAIR, grid(gelu={1e-3: (1, 2)})).effect.reason == "no run of relu"
+
+
 def test_a_rate_is_chosen_on_all_seeds_and_on_the_others():
     # On the mean of all seeds 1e-2 is best; without seed 0, which makes it so, 1e-3 is.
     one = grid(gelu={1e-3: (2.0, 2.0, 2.0), 1e-2: (1.0, 2.1, 2.1)}, relu={1e-3: (2, 2, 2), 1e-2: (3, 3, 3)})
