@@ -160,7 +160,10 @@ class OptimizerConfig:
     warmup_steps: int = field(100, "linear rise to the peak", unit="steps", low=0)
     schedule: Literal["cosine", "linear", "constant"] = field("cosine", "shape after the warmup")
     final_lr_fraction: float = field(
-        0.1, "last learning rate over peak; not used by the constant schedule", low=0.0, high=1.0
+        0.1,
+        "learning rate over peak that the schedule reaches after the last step; not used by the constant schedule",
+        low=0.0,
+        high=1.0,
     )
 
 

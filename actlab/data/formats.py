@@ -58,7 +58,7 @@ def _between_separators(path: Path) -> Iterator[tuple[int, bytes]]:
     """(offset, bytes) of what is between separator lines."""
     separator, start, end, lines = SEPARATOR.encode(), 0, 0, []
     with path.open("rb") as file:
-        for line in file:
+        while line := file.readline(MAX_DOCUMENT_BYTES + 1):
             end += len(line)
             if line.strip() == separator:
                 yield start, b"".join(lines)
@@ -153,6 +153,8 @@ def _arrow_errors(path: Path) -> Iterator[None]:
 
     try:
         yield
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} has text that is not UTF-8 ({error.reason}): convert it.") from error
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path} is damaged ({str(error).splitlines()[0]}): get the file again.") from error
 

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import hashlib
+import http.client
 import os
 import shutil
 import socket
@@ -194,7 +195,7 @@ def _fetch(file: PublicFile, target: Path, *, advice: str, show: bool) -> None:
     partial = target.with_name(target.name + ".partial")
     try:
         total, size = _copy(file, partial, show=show)
-    except OSError as error:
+    except (OSError, http.client.HTTPException) as error:
         raise UserError(
             f"the download of {file.url} broke off ({error}): run the same command again, or {advice}"
         ) from error
@@ -229,8 +230,8 @@ def _copy(file: PublicFile, partial: Path, *, show: bool) -> tuple[str, int]:
 
 def _sums(folder: Path) -> dict[str, str]:
     path = folder / SUMS
-    lines = path.read_text().splitlines() if path.exists() else []
-    return {name: total for total, name in (line.split("  ", 1) for line in lines)}
+    lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+    return {name: total for total, gap, name in (line.partition("  ") for line in lines) if gap}
 
 
 def _reachable(url: str) -> bool:

@@ -1,6 +1,8 @@
 """Devices: processes that train together, the mesh and shardings of a program, precision, memory, peak speed."""
 
+import contextlib
 import functools
+import itertools
 import math
 import os
 import pathlib
@@ -21,6 +23,9 @@ from actlab.errors import UserError
 # JAX detects SLURM, Open MPI and Cloud TPU itself; this variable is for other launchers, or set by hand.
 COORDINATOR = "JAX_COORDINATOR_ADDRESS"
 BATCH = ("data", "fsdp")  # the mesh axes that the batch is split along
+CGROUP = pathlib.Path("/sys/fs/cgroup")
+# What a container may take and what it has taken: of version 2, and of version 1.
+LIMITS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
 RESERVE = 0.1  # share of memory left for evaluation, checkpoints and fragmentation
 _REPEATS = 14  # products in one timed call, an even number
 _SECONDS = 0.1  # of a measurement of the peak
@@ -76,9 +81,15 @@ def make_mesh(devices: DevicesConfig, n_lanes: int, batch_size: int, available: 
     available = jax.devices() if available is None else available
     n_devices = len(available)
     free = n_devices // devices.fsdp
-    # Lanes first: they never communicate, while a batch that is split sums its gradients over devices in every step.
-    n_lane = devices.lane or math.gcd(max(1, free // (devices.data or 1)), n_lanes)
-    n_data = devices.data or math.gcd(max(1, free // n_lane), max(1, batch_size // devices.fsdp))
+    # As many devices as possible; of equally many lanes first: they never communicate, while a batch that is split sums
+    # its gradients over devices in every step.
+    n_lane, n_data = max(
+        itertools.product(
+            [devices.lane] if devices.lane else _divisors(n_lanes),
+            [devices.data] if devices.data else _divisors(batch_size // devices.fsdp),
+        ),
+        key=lambda sizes: (math.prod(sizes) if math.prod(sizes) <= free else -math.prod(sizes), sizes[0]),
+    )
     asked = n_lane * n_data * devices.fsdp
     if asked > n_devices:
         raise UserError(
@@ -94,6 +105,10 @@ def make_mesh(devices: DevicesConfig, n_lanes: int, batch_size: int, available: 
         )
     shape = (n_lane, n_data, devices.fsdp)
     return Mesh(np.array(available[:asked]).reshape(shape), ("lane", *BATCH), axis_types=(AxisType.Auto,) * 3)
+
+
+def _divisors(number: int) -> list[int]:
+    return [size for size in range(1, number + 1) if number % size == 0] or [1]
 
 
 def idle_devices(mesh: Mesh, n_lanes: int, batch_size: int) -> str | None:
@@ -177,6 +192,11 @@ def free_memory() -> int:
     for line in meminfo.read_text().splitlines() if meminfo.exists() else ():
         if line.startswith("MemAvailable:"):
             host = int(line.split()[1]) * 1024
+    # A container may have less, and its kernel ends what takes more without a word.
+    for names in LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
+            limit, used = (int((CGROUP / name).read_text()) for name in names)
+            host = min(host, max(0, limit - used))
     return host // jax.local_device_count()
 
 

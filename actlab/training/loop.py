@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import sys
+import threading
 import time
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -323,6 +324,8 @@ class StopSignal:
         return self.received is not None
 
     def __enter__(self) -> "StopSignal":
+        if threading.current_thread() is not threading.main_thread():
+            return self  # Python handles signals in the main thread only, which a notebook's server or an app keeps
         if not self._later:
             self.hold()
         elif callable(signal.getsignal(signal.SIGINT)):  # it is ignored in a shell's background
@@ -331,6 +334,8 @@ class StopSignal:
 
     def hold(self) -> None:
         """From now on a signal lets the training save and stop."""
+        if threading.current_thread() is not threading.main_thread():
+            return
         # With many processes a handler of ours would take SIGTERM away from JAX's notifier.
         is_one = jax.process_count() == 1
         for number in (signal.SIGINT, signal.SIGTERM) if is_one else (signal.SIGINT,):

@@ -52,8 +52,12 @@ def loss(model: Model, params: Any, examples: Examples, key: PRNGKeyArray | None
     `key` is for activations that are stochastic in training.
     """
     x_BKD, readout, _ = model.hidden(params, **examples.inputs, key=key)
-    n_rows, n_places = examples.targets.shape
-    n_chunks = chunks(n_rows // model.n_splits, n_places, readout.kernel_DV.shape[1])
+    return of_hidden(model, x_BKD, readout, examples)
+
+
+def of_hidden(model: Model, x_BKD: Float[Array, "B K D"], readout: Readout, examples: Examples) -> Float[Array, ""]:
+    """`loss` from what `model.hidden` gives."""
+    n_chunks = _n_chunks(model, readout, examples)
     if n_chunks == 1:
         return weighted_sum(x_BKD, readout, examples.targets, examples.weights)
     return chunked_sum(n_chunks, x_BKD, readout, examples.targets, examples.weights)
@@ -67,8 +71,7 @@ def of_targets(
     Logits that are too many to hold are computed in chunks, as in `loss`.
     """
     x_BKD, readout, _ = model.hidden(params, **examples.inputs)
-    n_rows, n_places = examples.targets.shape
-    n_chunks = chunks(n_rows // model.n_splits, n_places, readout.kernel_DV.shape[1])
+    n_chunks, n_places = _n_chunks(model, readout, examples), examples.targets.shape[1]
 
     def of_chunk(chunk: Any) -> tuple[Array, Array | None]:
         x_BLD, targets_BL, weights_BL = chunk
@@ -100,6 +103,11 @@ def macro_f1(confusion: Float[np.ndarray, "*S C C"]) -> Float[np.ndarray, "*S"]:
     there = confusion.sum(axis=-1) + confusion.sum(axis=-2)  # 2 TP + FP + FN
     scores = np.divide(2 * hits, there, out=np.zeros_like(there, dtype=np.float64), where=there > 0)
     return np.asarray(scores.sum(axis=-1) / np.maximum((there > 0).sum(axis=-1), 1))
+
+
+def _n_chunks(model: Model, readout: Readout, examples: Examples) -> int:
+    n_rows, n_places = examples.targets.shape
+    return chunks(n_rows // model.n_splits, n_places, readout.kernel_DV.shape[1])
 
 
 def chunks(n_rows: int, length: int, vocab_size: int) -> int:

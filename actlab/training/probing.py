@@ -34,8 +34,8 @@ def probe_step(
 
     # Shifts of 0 are added to the units' inputs z: the gradient with respect to them is dL/dz.
     def objective(params: Any, shifts: Any) -> tuple[Array, Any]:
-        logits_BKV, hidden = model.apply(params, shifts=shifts, **examples.inputs)
-        return _mean_loss(logits_BKV, examples), hidden
+        x_BKD, readout, hidden = model.hidden(params, shifts=shifts, **examples.inputs)
+        return losses.of_hidden(model, x_BKD, readout, examples) / _total(examples), hidden
 
     zeros_TF = jnp.zeros((examples.tokens.size, spec.d_hidden), spec.dtype)
     gradient = jax.value_and_grad(objective, argnums=(0, 1), has_aux=True)
@@ -64,7 +64,7 @@ def curvature_step(model: Model, params: Any, examples: Examples) -> dict[str, F
         return model.apply(params, **examples.inputs)[0]
 
     def loss(logits_BKV: Array) -> Array:
-        return _mean_loss(logits_BKV, examples)
+        return (losses.cross_entropy(logits_BKV, examples.targets) * examples.weights).sum() / _total(examples)
 
     size = sum(leaf.size for leaf in jax.tree.leaves(params))
     products = {
@@ -78,8 +78,10 @@ def curvature_step(model: Model, params: Any, examples: Examples) -> dict[str, F
     }
 
 
-def _mean_loss(logits_BKV: Array, examples: Examples) -> Array:
-    return (losses.cross_entropy(logits_BKV, examples.targets) * examples.weights).sum() / examples.weights.sum()
+def _total(examples: Examples) -> Array:
+    """The sum of the weights; 1 for a batch without a target, whose loss is 0 and not 0/0."""
+    total = examples.weights.sum()
+    return jnp.where(total > 0, total, 1)
 
 
 def census(model: Model, params: Any, examples: Examples) -> Bool[Array, "layers F"]:

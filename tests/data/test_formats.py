@@ -77,6 +77,14 @@ def test_empty_and_missing_texts_are_left_out_in_every_format(tmp_path_factory, 
         assert list(formats.documents(write(folder / f"a{suffix}", texts))) == expected
 
 
+def test_a_column_that_is_not_utf8_is_told_in_a_sentence(tmp_path):
+    offsets, data = np.array([0, 4], np.int32).tobytes(), b"caf\xe9"
+    column = pa.StringArray.from_buffers(1, pa.py_buffer(offsets), pa.py_buffer(data))
+    parquet.write_table(pa.table({"text": column}), tmp_path / "a.parquet")
+    with pytest.raises(UserError, match="a.parquet has text that is not UTF-8"):
+        list(formats.documents(tmp_path / "a.parquet"))
+
+
 @pytest.mark.parametrize(
     ("name", "data", "told"),
     [

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from actlab import config as config_lib
 from actlab.config import replace
 from actlab.sweeps import session
+from actlab.training.loop import StopSignal
 
 
 def test_an_interrupt_that_python_drops_is_remembered(small_sweep, tmp_path, monkeypatch, capfd):
@@ -142,3 +144,17 @@ def test_a_reader_that_closes_the_pipe_ends_the_command_without_a_word(words):
     with os.fdopen(into, "w") as closed:
         done = subprocess.run(line, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 141 and not done.stderr
+
+
+def test_a_training_may_run_in_a_thread_that_gets_no_signals():
+    stopped = []
+
+    def train():
+        with StopSignal(later=True) as stop:
+            stop.hold()
+            stopped.append(stop())
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+    assert stopped == [False]

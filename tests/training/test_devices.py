@@ -30,6 +30,37 @@ def test_too_many_devices_or_sizes_that_do_not_divide_are_a_sentence(devices, n_
         devices_lib.make_mesh(DevicesConfig(**devices), n_lanes, batch_size, range(8))
 
 
+@pytest.mark.parametrize(
+    ("n_devices", "sizes", "n_lanes", "batch_size", "expected"),
+    [
+        (8, {}, 4, 16, (4, 2)),
+        (8, {}, 2, 64, (2, 4)),
+        (5, {}, 4, 16, (4, 1)),
+        (7, {}, 3, 64, (3, 2)),
+        (3, {}, 1, 64, (1, 2)),
+        (8, {}, 3, 4, (3, 2)),
+        (6, {"data": 2}, 5, 64, (1, 2)),
+        (8, {"fsdp": 2}, 3, 8, (1, 4)),
+    ],
+)
+def test_open_sizes_take_as_many_devices_as_divide_lanes_and_batch(n_devices, sizes, n_lanes, batch_size, expected):
+    mesh = devices_lib.make_mesh(DevicesConfig(**sizes), n_lanes, batch_size, range(n_devices))
+    assert (mesh.shape["lane"], mesh.shape["data"]) == expected
+
+
+@pytest.mark.parametrize("names", devices_lib.LIMITS)
+def test_a_container_has_no_more_memory_than_its_limit(names, monkeypatch, tmp_path):
+    monkeypatch.setattr(devices_lib, "CGROUP", tmp_path)
+    before = devices_lib.free_memory() * jax.local_device_count()
+    assert before > 3 << 20
+    for name, content in zip(names, (5 << 20, 2 << 20), strict=True):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"{content}\n")
+    assert devices_lib.free_memory() * jax.local_device_count() == 3 << 20
+    (tmp_path / names[0]).write_text("max\n")
+    assert devices_lib.free_memory() * jax.local_device_count() > 3 << 20
+
+
 def laid(used, each):
     """A mesh of the first `used` devices, `each` in a process."""
     devices = [mock.Mock(process_index=index // each) for index in range(used)]

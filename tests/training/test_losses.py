@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import re
 
 import jax
@@ -15,7 +16,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 from actlab import models
 from actlab.config import replace
 from actlab.models import Readout
-from actlab.training import losses
+from actlab.training import losses, probing
 from actlab.training import step as steps
 from actlab.training.losses import chunked_sum, cross_entropy, weighted_sum
 from actlab.training.objectives import NEXT_TOKEN
@@ -141,14 +142,24 @@ def test_no_array_of_a_chunked_step_has_all_logits(tiny, monkeypatch):
     params = jax.eval_shape(model.init, jax.random.key(0))
     windows, weights = jax.ShapeDtypeStruct((32, 9), jnp.int32), jax.ShapeDtypeStruct((32, 8), jnp.float32)
 
-    def size():
-        step = jax.grad(lambda p, w, v: losses.loss(model, p, NEXT_TOKEN.scored(w, v)))
-        return jax.jit(step).lower(params, windows, weights).compile().memory_analysis().temp_size_in_bytes
+    config = replace(tiny, **{"model.vocab_size": 1000})
+    state = jax.eval_shape(lambda: steps.init_state(model, config, jnp.int32(0)))
+    lane = steps.Lane(jnp.int32(1), jnp.float32(1e-3), jnp.float32(0.1))
 
-    whole = size()
+    def sizes():
+        """Elements of the largest array of a gradient, and of a probe."""
+        step = jax.grad(lambda p, w, v: losses.loss(model, p, NEXT_TOKEN.scored(w, v)))
+        probe = lambda s, w, v: probing.probe_step(model, config, lane, s, NEXT_TOKEN.scored(w, v))  # noqa: E731
+        return [largest(step, params), largest(probe, state)]
+
+    def largest(function, first):
+        jaxpr = str(jax.make_jaxpr(function)(first, windows, weights))
+        return max(math.prod(map(int, shape.split(","))) for shape in re.findall(r"f32\[([\d,]+)\]", jaxpr))
+
+    logits = 32 * 8 * 1000
+    assert min(sizes()) >= logits
     monkeypatch.setattr(losses, "MOST_LOGITS", 32 * 1000)
-    logits = 32 * 8 * 1000 * 4
-    assert whole - size() > logits / 2
+    assert max(sizes()) <= logits / 4
 
 
 @pytest.mark.parametrize(
