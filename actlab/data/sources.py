@@ -31,6 +31,7 @@ LAST_FRACTION = 0.1  # of a single document
 FIELD = "text"  # of JSON lines, Parquet and Arrow
 _ROLES = {"train": ("train", "training"), "validation": ("valid", "validation", "val", "dev"), "test": ("test",)}
 _OUR_NOTES = re.compile(r"(state|dataset_info|dataset_dict)\.json|cache-.*\.arrow")  # of Hugging Face `datasets`
+_OUR_FOLDERS = (("config.json", "metrics.jsonl"), ("comparison.json",), (f"{TFDS_VERSION}/metadata.json",))
 
 Example = dict[str, str | float]  # the "text", with its "nats" or its "label" where that is known
 Documents = Callable[[], Iterator[str]]
@@ -193,7 +194,8 @@ def find_texts(given: Path, *, paired: bool = False, field: str = FIELD) -> Text
         found, others = ([given], []) if formats.format_of(given) else ([], [given])
     elif given.is_dir():
         pattern = "*" if paired else "**/*"
-        inside = [path for path in sorted(given.glob(pattern)) if path.is_file() and _is_visible(path, given)]
+        is_ours = functools.cache(_is_ours)
+        inside = [path for path in sorted(given.glob(pattern)) if path.is_file() and _is_visible(path, given, is_ours)]
         found = [path for path in inside if formats.format_of(path)]
         others = [path for path in inside if path not in set(found)]
     else:
@@ -224,10 +226,17 @@ def find_texts(given: Path, *, paired: bool = False, field: str = FIELD) -> Text
     return TextFiles(given, tuple(train), tuple(divided), tuple(unread), field)
 
 
-def _is_visible(path: Path, folder: Path) -> bool:
-    """Whether no part of its name is hidden, and it is no note of the library that wrote it."""
-    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-    return not hidden and not _OUR_NOTES.fullmatch(path.name)
+def _is_visible(path: Path, folder: Path, is_ours: Callable[[Path], bool]) -> bool:
+    """Whether no part of its name is hidden, and neither it nor a folder of it was written by this program."""
+    inner = path.relative_to(folder)
+    hidden = any(part.startswith(".") for part in inner.parts)
+    ours = any(is_ours(folder / parent) for parent in list(inner.parents)[:-1])
+    return not hidden and not ours and not _OUR_NOTES.fullmatch(path.name)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether it is a workdir, a comparison or a prepared dataset: what is trained on a text does not change it."""
+    return any(all((folder / name).is_file() for name in names) for names in _OUR_FOLDERS)
 
 
 def _role(path: Path, folder: Path) -> str | None:

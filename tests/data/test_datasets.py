@@ -119,6 +119,26 @@ def test_the_halves_of_a_validation_file_are_all_of_it_and_disjoint(tmp_path_fac
     assert list(splits["train"]()) == ["train"]
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        ("config.json", "metrics.jsonl", "tokenizer/vocab.txt"),
+        ("comparison.json", "a.md"),
+        ("2.0.0/metadata.json", "a.txt"),
+    ],
+)
+def test_what_is_trained_beside_a_text_does_not_change_it(tmp_path, written):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes/one.txt").write_text("a text")
+    before = find_texts(tmp_path)
+    for name in written:
+        path = tmp_path / "runs/w" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    after = find_texts(tmp_path)
+    assert after == before and [path.name for path in after.divided] == ["one.txt"]
+
+
 def test_a_validation_file_is_halved_evenly_and_by_its_texts_alone(tmp_path, write_texts):
     texts = [f"story {i}" for i in range(2000)]
     splits, again = (find_texts(write_texts(["a"], some)).splits() for some in (texts, texts[::-1]))
