@@ -55,6 +55,7 @@ def shown(source, names):
     return exec(compile(ast.Module([last], []), "cell", "exec"), names)
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_from_top_to_bottom(quick, capsys):
     assert "pip" in INSTALL and compile(INSTALL, "install", "exec")
     assert all(not cell.get("outputs") for cell in NOTEBOOK["cells"])

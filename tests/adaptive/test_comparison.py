@@ -104,6 +104,7 @@ def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(c
         compare(replace(config, **{"data.batch_size": 8}), tmp_path / "whole", 90.0)
 
 
+@pytest.mark.slow
 def test_scales_judge_at_the_width_and_its_doublings_with_the_same_rates(config, tmp_path):
     first = compare(config, tmp_path / "w", 28.0)
     assert not first.trends and len(first.widths) == 1
