@@ -6,7 +6,6 @@ epoch every window or document is read once, in an order drawn from (seed, epoch
 
 import abc
 import dataclasses
-import functools
 import math
 from typing import Literal, NamedTuple
 
@@ -18,8 +17,8 @@ from actlab.data.tokenizers import Specials
 from actlab.errors import UserError
 
 DRAWN_SEED = 2**64 - 1  # for drawn validation and test tokens; the seeds of runs are smaller
-# One permutation per lane's seed, two where a batch straddles epochs. Each takes 20 MB at 5 million windows.
-KEPT_PERMUTATIONS = 64
+# Of permutations, one per lane's seed, or two where a batch straddles epochs: each takes 20 MB at 5 million windows.
+KEPT_BYTES = 2 << 30
 _COUNTED = 2**24  # tokens counted at once
 
 NO_DOCUMENT = -1
@@ -359,8 +358,21 @@ def majority(train: Int[np.ndarray, "n"], scored: Int[np.ndarray, "m"], n_classe
     return Majority(label, float(found[label] / n), float(f1 / np.count_nonzero(found)), loss)
 
 
-@functools.lru_cache(KEPT_PERMUTATIONS)
+_kept: dict[tuple[int, int, int], UInt[np.ndarray, "n"]] = {}  # the one used last is at the end
+
+
 def _permutation(seed: int, epoch: int, n: int) -> UInt[np.ndarray, "n"]:
+    known = _kept.pop((seed, epoch, n), None)
+    permutation = _drawn_permutation(seed, epoch, n) if known is None else known
+    if known is None:
+        size = permutation.nbytes + sum(one.nbytes for one in _kept.values())
+        while _kept and size > KEPT_BYTES:
+            size -= _kept.pop(next(iter(_kept))).nbytes
+    _kept[seed, epoch, n] = permutation
+    return permutation
+
+
+def _drawn_permutation(seed: int, epoch: int, n: int) -> UInt[np.ndarray, "n"]:
     # A tuple of Python integers would pass through float64 and confuse seeds above 2**53.
     key = np.array([seed, epoch], np.uint64)
     permutation = np.random.Generator(np.random.Philox(key=key)).permutation(n).astype(np.min_scalar_type(n))

@@ -91,6 +91,14 @@ def test_a_permutation_is_drawn_once_for_each_of_many_seeds(monkeypatch):
     assert len(drawn) == 40
 
 
+def test_the_kept_permutations_are_bounded_in_bytes(monkeypatch):
+    monkeypatch.setattr(rows, "_kept", {})
+    monkeypatch.setattr(rows, "KEPT_BYTES", 5000 * 2 * 3)  # of three permutations of 5,000
+    orders = [rows._permutation(seed, 0, 5000) for seed in (1, 2, 3, 1, 4)]
+    assert [seed for seed, _, _ in rows._kept] == [3, 1, 4] and orders[3] is orders[0]
+    np.testing.assert_array_equal(rows._permutation(2, 0, 5000), orders[1])
+
+
 def test_too_little_text_names_its_tokens_and_the_context():
     assert windows_of(range(11), 10, 1, [0]).tolist() == [list(range(11))]
     with pytest.raises(UserError, match="toy/train has 10 tokens.*model.context=10"):
