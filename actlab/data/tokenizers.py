@@ -41,13 +41,17 @@ Ids = Int32[np.ndarray, "n"]
 
 
 class Specials(NamedTuple):
-    """Ids of the special tokens of an encoder's rows: `first`, a document, `last`, and padding up to the context."""
+    """Ids of the special tokens of an encoder's rows: `first`, a document, `last`, and padding up to the context.
+
+    `end` stands between packed documents, if that is another one.
+    """
 
     first: int
     last: int
     padding: int
     mask: int
     unknown: int | None = None
+    end: int | None = None
 
     def ids(self) -> tuple[int, ...]:
         """All of them, each once, in ascending order."""
@@ -239,7 +243,8 @@ class LibraryTokenizer(_OfLibrary):
         first = ids.get("cls_token", ids.get("bos_token", self.end_of_text))
         last = ids.get("sep_token", self.end_of_text)
         padding, mask = ids.get("pad_token", default.padding), ids.get("mask_token", default.mask)
-        return Specials(first, last, padding, mask, ids.get("unk_token"))
+        end = None if self.end_of_text in (first, last) else self.end_of_text
+        return Specials(first, last, padding, mask, ids.get("unk_token"), end)
 
     def save(self, directory: Path) -> None:
         """See Tokenizer."""

@@ -290,7 +290,7 @@ def test_the_special_tokens_of_a_directory_have_their_parts(tmp_path):
     assert llama.specials.mask >= llama.vocab_size, "it has none of its own"
     bert = tokenizers.make(f"dir:{of_cased_bert(tmp_path / 'bert')}", tmp_path, ())
     held = (tmp_path / "bert" / "vocab.txt").read_text().split("\n")
-    assert [held[i] for i in bert.specials] == ["[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]"]
+    assert [held[i] for i in bert.specials if i is not None] == ["[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]"]
 
 
 @pytest.mark.parametrize(("make", "text"), [(of_llama, "a</s>b"), (of_cased_bert, "a [MASK] b")])
@@ -392,3 +392,13 @@ def test_a_hostile_tokenizer_is_refused_in_a_sentence(tmp_path, written, setting
     with pytest.raises(UserError, match=told) as caught:
         tokenizers.make(f"dir:{tmp_path}", tmp_path, ())
     assert "\n" not in str(caught.value)
+
+
+def test_the_mark_between_documents_is_special_where_it_is_not_the_separator(tmp_path):
+    vocabulary = {"a": 0, "</s>": 1, "[SEP]": 2}
+    model = {"type": "WordLevel", "vocab": vocabulary, "unk_token": "a"}
+    (tmp_path / "tokenizer.json").write_text(json.dumps({**WORDS, "model": model}))
+    roles = {"eos_token": "</s>", "sep_token": "[SEP]"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(roles))
+    found = tokenizers.make(f"dir:{tmp_path}", tmp_path, ())
+    assert (found.end_of_text, found.specials.last) == (1, 2) and {1, 2} <= set(found.specials.ids())
