@@ -54,7 +54,7 @@ def test_text_is_cut_as_bert_cuts_it(vocabulary, text, pieces):
 
 def test_marks_have_the_ids_of_their_lines(vocabulary):
     tokenizer = made(f"wordpiece:{vocabulary()}")
-    assert tokenizer.specials == (5, 6, 0, 7, 4) and tokenizer.end_of_text == 6
+    assert tokenizer.specials == (5, 6, 0, 7, 4, None) and tokenizer.end_of_text == 6
     assert tokenizer.specials.ids() == (0, 4, 5, 6, 7)
     assert tokenizer.decode([5, 1, 2, 3, 9, 7, 6, 60_000]) == "[CLS] unaffable, [MASK] [SEP]"
 
@@ -161,7 +161,7 @@ def test_a_cache_is_made_again_when_the_vocabulary_changed(tmp_path, write_texts
 @pytest.mark.parametrize("name", ["bytes", "bpe"])
 def test_other_tokenizers_have_marks_beside_their_own_ids(name):
     tokenizer = tokenizers.ByteTokenizer() if name == "bytes" else tokenizers.train(["a story"] * 9, 260)
-    first, last, padding, mask, unknown = tokenizer.specials
-    assert first == last == tokenizer.end_of_text and unknown is None
+    first, last, padding, mask, unknown, end = tokenizer.specials
+    assert first == last == tokenizer.end_of_text and unknown is end is None
     assert (padding, mask) == (tokenizer.vocab_size, tokenizer.vocab_size + 1)
     assert tokenizer.decode([padding, mask]) == ""
