@@ -135,7 +135,8 @@ def _means(ends_N: Values, steps_S: Series, loss_S: Series) -> Values:
 def bands(curves: Iterable[Curve]) -> list[Band]:
     """Mean, minimum and maximum over the seeds of each cell.
 
-    Where one has not come as far as the others, over these; from the divergence of one on there is none.
+    Where some seeds have fewer steps than others, the band is over those that have come so far. It ends where a seed
+    diverges.
     """
     cells: dict[tuple[str, str, float], list[Curve]] = collections.defaultdict(list)
     for curve in curves:

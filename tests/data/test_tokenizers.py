@@ -395,10 +395,11 @@ def test_a_hostile_tokenizer_is_refused_in_a_sentence(tmp_path, written, setting
 
 
 def test_the_mark_between_documents_is_special_where_it_is_not_the_separator(tmp_path):
-    vocabulary = {"a": 0, "</s>": 1, "[SEP]": 2}
+    vocabulary = {"a": 0, "</s>": 1, "[SEP]": 2, "[CLS]": 3}
     model = {"type": "WordLevel", "vocab": vocabulary, "unk_token": "a"}
     (tmp_path / "tokenizer.json").write_text(json.dumps({**WORDS, "model": model}))
-    roles = {"eos_token": "</s>", "sep_token": "[SEP]"}
+    roles = {"eos_token": "</s>", "sep_token": "[SEP]", "cls_token": "[CLS]"}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(roles))
     found = tokenizers.make(f"dir:{tmp_path}", tmp_path, ())
-    assert (found.end_of_text, found.specials.last) == (1, 2) and {1, 2} <= set(found.specials.ids())
+    assert (found.end_of_text, found.specials.last, found.specials.first) == (1, 2, 3)
+    assert {1, 2, 3} <= set(found.specials.ids())
