@@ -10,6 +10,7 @@ _NEAR = 0.65
 _LONGEST_NAME = 100  # characters that are compared with valid names; the time grows with their square
 _LONGEST = 1000  # characters of a sentence
 _LONGEST_VALUE = 200  # characters of a value in it
+_PATH = re.compile(r"[a-z_]\w*(\.[a-z_]\w*)+")  # of a field; a name such as relu-lr0.003 is none
 # Bells, colours and cursors of a terminal, and halves of surrogate pairs, which cannot be printed at all.
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -65,8 +66,9 @@ def suggestion(name: str, valid: Iterable[str]) -> str:
 
 
 def _likeness(name: str, word: str) -> float:
-    last = word.rpartition(".")[2]
-    typed = name.rpartition(".")[2]
+    # Of paths the last names are compared, so that "optimizer." alone makes nothing similar; whole paths decide ties.
+    typed, last = (one.rpartition(".")[2] if _PATH.fullmatch(one) else one for one in (name, word))
     if len(typed) > 1 and typed == "".join(part[:1] for part in last.split("_")):
         return 1.0
-    return max(difflib.SequenceMatcher(None, name, one).ratio() for one in (word, last))
+    same = difflib.SequenceMatcher(None, name, word).ratio()
+    return difflib.SequenceMatcher(None, typed, last).ratio() + same / 1000

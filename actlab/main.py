@@ -6,7 +6,7 @@
   python -m actlab.main --config=configs/seed_study.py:char --dry_run --target=h100
   python -m actlab.main --config=runs/mine/config.json --workdir=runs/mine_again    (the same runs once more)
   python -m actlab.main --config=runs/mine/config.json --run=relu-lr0.0032-seed2    (one run of a sweep, by itself)
-  python -m actlab.main --config=runs/mine/config.json:mine.py   (with an activation that mine.py registers)
+  python -m actlab.main --config=configs/tinystories_gelu.py:small --activations=mine.py --config.model.activation=mine
   python -m actlab.main --config=my_study.py --workdir=runs/study --extend   (more seeds than it was begun with)
   python -m actlab.main --config=configs/tinystories_gelu.py --profile=trace
 
@@ -32,7 +32,8 @@ def main(argv: Sequence[str]) -> int:
     """Validates the command line before jax is imported, then trains; returns the exit code."""
     given = flags.FlagValues()
     command.define_config(given)
-    command.define_path("workdir", None, "Folder of a run, a sweep or a comparison.", given)
+    command.define_activations(given)
+    command.define_path("workdir", None, "Folder to train in; by default runs/CONFIG-FINGERPRINT.", given)
     flags.DEFINE_string("run", None, "Name of one run of a sweep.", flag_values=given)
     flags.DEFINE_bool("dry_run", False, "Prints the plan and trains nothing.", flag_values=given)
     flags.DEFINE_string(
@@ -59,6 +60,7 @@ def main(argv: Sequence[str]) -> int:
     target = targets.parse(given.target) if given.target is not None else None
     if target and not given.dry_run:
         raise UserError(f"--target={given.target} plans for devices that are not here: add --dry_run.")
+    command.register_activations(given.activations)
     request = overrides.read(source, changes)
     if given.run is not None:
         config = sweep.find(request.config, given.run, request.overridden).config

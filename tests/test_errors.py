@@ -21,3 +21,5 @@ def test_a_path_is_found_by_its_last_name_and_by_its_initials():
     assert suggestion("steps", paths) == "did you mean 'train.n_steps'?"
     for name in ("lr", "optimizer.lr", "learning_rate"):
         assert suggestion(name, paths) == "did you mean 'optimizer.learning_rate'?"
+    # An equal section alone makes nothing similar.
+    assert "did you mean" not in suggestion("optimizer.type", [*paths, "optimizer.eps", *map(str, range(9))])

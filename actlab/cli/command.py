@@ -306,7 +306,7 @@ def define_config(values: flags.FlagValues) -> None:
         "config",
         None,
         "Config file, with a preset after a colon, or a config.json. --config.FIELD=VALUE, repeatable, changes a "
-        "field; actlab/config/schema.py lists them all.",
+        "field, --config.sweep.FIELD=VALUE,VALUE trains each; actlab/config/schema.py lists the fields.",
         flag_values=values,
     )
 
@@ -335,6 +335,10 @@ def require_activation(text: str, field: str, more: str = "") -> None:
     """
     name, known = text.partition("(")[0].strip(), built_in_activations()
     if name not in known:
+        if field.startswith("config.") and {one.strip() for one in text.split(",")} <= known:
+            raise UserError(
+                f"{field}={text!r} names several: --config.sweep.{field.removeprefix('config.')}={text} trains each."
+            )
         raise UserError(f"unknown activation {field}={text!r}: {suggestion(name, known)}{more}")
 
 
@@ -419,7 +423,10 @@ def parse_model(page: str | None, argv: Sequence[str], values: flags.FlagValues)
     if source is not None:
         raise UserError("--config has no place here: the model's fields are those of its directory; leave it out.")
     name = f"{model}:{values.run}" if values.run else model
-    return name, with_text(values, overrides.read(None, changes, presets.continued))
+    request = overrides.read(None, changes, presets.continued)
+    if request.config.sweep:
+        raise UserError("--config.sweep has no place here: this command reads one model; leave it out.")
+    return name, with_text(values, request)
 
 
 def with_text(values: flags.FlagValues, request: overrides.Request) -> overrides.Request:

@@ -27,7 +27,8 @@ def main(argv: Sequence[str]) -> int:
     """Validates the command line before jax is imported, then launches the jobs; returns the exit code."""
     given = flags.FlagValues()
     command.define_config(given)
-    command.define_path("workdir", None, "Folder of a run, a sweep or a comparison.", given)
+    command.define_activations(given)
+    command.define_path("workdir", None, "Folder to train in; by default runs/CONFIG-FINGERPRINT.", given)
     flags.DEFINE_boolean(
         "extend", False, "Adds the runs that the sweep has now to a workdir begun with fewer values.", flag_values=given
     )
@@ -57,6 +58,7 @@ def main(argv: Sequence[str]) -> int:
     ]
     options += [f"--{option}" for option in given.sbatch]
     _require_executor(given.executor, options)
+    command.register_activations(given.activations)
     request = overrides.read(source, changes)
     overrides.require_effect(request)
     command.require_known_activations(request.config)
@@ -71,7 +73,8 @@ def main(argv: Sequence[str]) -> int:
     local = given.executor == "local"
     executor = launching.Local(given.max_parallel or 1) if local else launching.Slurm(options, given.max_parallel)
     line = [*command.PYTHON, "actlab", "launch", *argv]
-    return launching.run(request.config, request.code, request.label, workdir, executor, line, given.extend)
+    files = tuple(filter(None, (request.code, *given.activations)))
+    return launching.run(request.config, files, request.label, workdir, executor, line, given.extend)
 
 
 def _require_executor(name: str | None, options: Sequence[str]) -> None:

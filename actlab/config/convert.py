@@ -11,7 +11,7 @@ from ml_collections import config_dict
 
 from actlab.config import rules
 from actlab.config.schema import Config, fields, get, key_of, paths
-from actlab.errors import UserError, shown, suggestion
+from actlab.errors import UserError, shown
 from actlab.files import digest, parse_json, read_json
 
 _FIX = "restore it, or name another"
@@ -45,7 +45,7 @@ def _build(schema: type, values: Mapping[str, Any], prefix: str) -> Any:
     names = [key_of(entry) for entry in dataclasses.fields(schema)]
     for name in values:
         if name not in names:
-            raise UserError(f"unknown field config.{prefix}{name}: {suggestion(str(name), names)}")
+            raise UserError(rules.unknown(f"{prefix}{name}", [*fields(), *(f"{prefix}{one}" for one in names)]))
     built = {}
     for entry in dataclasses.fields(schema):
         path = f"{prefix}{key_of(entry)}"

@@ -1,8 +1,8 @@
 """The flag --config and its overrides, parsed against the schema.
 
 --config=configs/seed_study.py:small runs a file's get_config("small"). --config=runs/x/config.json reads values only.
-Custom activations are code, which JSON cannot hold: name the file that registers them after a colon,
---config=runs/x/config.json:configs/mine.py. Overrides, --config.seed=2, come on top of either, in any order.
+Overrides, --config.seed=2, come on top of either, in any order. --config.sweep.seed=1,2,3 sets an axis of the sweep,
+which other axes of the file join.
 """
 
 import dataclasses
@@ -20,8 +20,8 @@ from actlab.config.schema import Config, fields, types_of
 from actlab.errors import UserError
 
 _FLAG = re.compile(r"--?(?P<no>no)?config(?:\.(?P<path>[^=]*))?(?P<given>=(?P<value>.*))?", re.DOTALL)
-# The first .json ends the file: a preset of the code behind it may end in .json too.
-_JSON = re.compile(r"(?P<file>.*?\.json)(?::(?P<code>.*))?")
+_SWEEP = "sweep."  # begins the path of an axis on the command line
+_COMMAS = re.compile(r",(?![^()]*\))")  # between values; those within parentheses separate an activation's parameters
 _BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
@@ -40,9 +40,8 @@ class Request:
 
     @property
     def code(self) -> str:
-        """The part of --config that is code: the config file, or what follows a config.json; empty if there is none."""
-        match = _JSON.fullmatch(self.source)
-        return self.source if match is None else match["code"] or ""
+        """The config file with its preset, if it is Python and not JSON; else empty."""
+        return "" if _is_json(self.source) else self.source
 
 
 def split(words: Sequence[str]) -> tuple[str | None, list[tuple[str, str | None]], list[str]]:
@@ -72,7 +71,7 @@ def split(words: Sequence[str]) -> tuple[str | None, list[tuple[str, str | None]
                     f"{word}: --noconfig is for boolean fields, without a value: write --config.{path}=VALUE."
                 )
             value = "false"
-        elif value is None and not boolean and rest and (path is None or path in fields()):
+        elif value is None and not boolean and rest and (path is None or path.removeprefix(_SWEEP) in fields()):
             # As in absl, a boolean never takes the next word. A misspelt field takes none: it is refused by its name.
             value = rest.pop(0)
         if path is not None:
@@ -98,18 +97,25 @@ def read(
     """
     if source is None and default is None:
         raise UserError("--config is missing: for example --config=configs/tinystories_gelu.py:small.")
-    changes = dict(_parsed(path, text) for path, text in overrides)
-    match = _JSON.fullmatch(source or "")
+    changes = dict(_parsed(path, text) for path, text in overrides if not path.startswith(_SWEEP))
+    axes = dict(_axis(path, text) for path, text in overrides if path.startswith(_SWEEP))
     if source is None:
         assert default is not None
         source, values = "", default().to_dict()
-    elif match is None:
-        values = _run(source)
+    elif _is_json(source):
+        file, colon, preset = source.partition(":")
+        if colon:
+            raise UserError(
+                f"--config={source}: a JSON file has no presets: leave :{preset} out. A file that registers an "
+                "activation is named by --activations=FILE."
+            )
+        values = convert.nested(convert.load(pathlib.Path(file)))
     else:
-        if match["code"] is not None:
-            _run(match["code"])
-        values = convert.nested(convert.load(pathlib.Path(match["file"])))
-    return Request(convert.from_mapping(convert.changed(values, changes)), source, frozenset(changes))
+        values = _run(source)
+    values = convert.changed(values, changes)
+    if axes:
+        values["sweep"] = {**dict(rules.parse_sweep(values.get("sweep", {}))), **axes}
+    return Request(convert.from_mapping(values), source, frozenset(changes))
 
 
 def require_effect(request: Request) -> None:
@@ -121,11 +127,15 @@ def require_effect(request: Request) -> None:
         )
 
 
+def _is_json(source: str) -> bool:
+    return source.partition(":")[0].endswith(".json")
+
+
 def _parsed(path: str, text: str | None) -> tuple[str, Any]:
     """The field and value of an override."""
     rules.require_path(path)
     if path == "sweep":
-        raise UserError("config.sweep cannot be set on the command line: set it in a config file.")
+        raise UserError("config.sweep is set an axis at a time: write --config.sweep.seed=1,2,3, for example.")
     entry = fields()[path]
     allowed = types_of(entry)
     if text is None and bool not in allowed:
@@ -137,6 +147,15 @@ def _parsed(path: str, text: str | None) -> tuple[str, Any]:
         more = " or None" if types.NoneType in allowed else ""
         raise UserError(f"--config.{path}={text} has the wrong type: give {wanted}{more}.") from error
     return path, rules.checked(entry, value, f"config.{path}")
+
+
+def _axis(path: str, text: str | None) -> tuple[str, tuple[Any, ...]]:
+    """The field of an axis and its values, of --config.sweep.FIELD=VALUE,VALUE."""
+    name = path.removeprefix(_SWEEP)
+    rules.require_path(name)
+    if not text:
+        raise UserError(f"--config.{path} needs values, separated by commas: write --config.{path}=VALUE,VALUE.")
+    return name, tuple(_parsed(name, one.strip())[1] for one in _COMMAS.split(text))
 
 
 def _value(text: str, allowed: tuple[type, ...]) -> Any:

@@ -5,7 +5,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from actlab.config.schema import CLASSES, Axis, Config, ModelConfig, fields, types_of
@@ -19,13 +19,44 @@ _LARGEST_FLOAT, _LARGEST_INT = (2 - 2**-23) * 2.0**127, 2**31 - 1  # of float32 
 _LONGEST_TEXT = 4096  # characters; a path has as many
 
 
+# What nanoGPT, transformers and others call a field, and what they have that actlab lacks.
+_ELSEWHERE = {
+    **dict.fromkeys(("n_layer", "depth", "num_layers", "num_hidden_layers"), "model.n_layers"),
+    **dict.fromkeys(("n_embd", "width", "hidden_size", "d_embed"), "model.d_model"),
+    **dict.fromkeys(("n_head", "num_heads", "num_attention_heads"), "model.n_heads"),
+    **dict.fromkeys(("d_mlp", "mlp_dim", "intermediate_size"), "model.d_ff"),
+    **dict.fromkeys(("block_size", "seq_len", "sequence_length", "max_position_embeddings"), "model.context"),
+    **dict.fromkeys(("max_iters", "max_steps", "num_steps", "steps"), "train.n_steps"),
+    **dict.fromkeys(("grad_clip", "clip"), "optimizer.clip_norm"),
+    **dict.fromkeys(("path", "folder", "dataset_dir"), "data.dir"),
+    "dataset": "data.name",
+}
+_ABSENT = {
+    **dict.fromkeys(("dropout", "p_dropout", "dropout_rate"), "actlab trains without dropout"),
+    **dict.fromkeys(
+        ("grad_accum", "gradient_accumulation", "gradient_accumulation_steps"), "actlab does not accumulate gradients"
+    ),
+    **dict.fromkeys(
+        ("optimizer.name", "optimizer.type", "optimizer.momentum", "momentum"), "AdamW is the only optimizer"
+    ),
+}
+
+
+def unknown(path: str, valid: Iterable[str]) -> str:
+    """The sentence about a field that does not exist: the nearest of the `valid` ones, or that there is none."""
+    last = path.rpartition(".")[2]
+    if absent := _ABSENT.get(path, _ABSENT.get(last)):
+        return f"unknown field config.{path}: {absent}; leave it out."
+    return f"unknown field config.{path}: {suggestion(_ELSEWHERE.get(last, path), valid)}"
+
+
 def require_path(path: str) -> None:
     """Raises UserError, with the nearest valid path, unless `path` names a field."""
     inner = [known for known in fields() if known.startswith(f"{path}.")]
     if inner:
         raise UserError(f"config.{path} is a section, not a field: set one of its fields, such as config.{inner[0]}.")
     if path not in fields():
-        raise UserError(f"unknown field config.{path}: {suggestion(path, fields())}")
+        raise UserError(unknown(path, fields()))
 
 
 def checked(entry: dataclasses.Field[Any], value: Any, path: str) -> Any:
@@ -117,7 +148,7 @@ def _axis(key: Any, values: Any) -> Axis:
     paths = axis_fields(key)
     for path in paths:
         if path not in entries:
-            raise UserError(f"{where}: unknown field {path!r}: {suggestion(path, entries)}")
+            raise UserError(f"{where}: {unknown(path, entries)}")
         if entries[path].metadata["roles"] & {"shared", "external"}:
             raise UserError(f"{where}: all runs of a sweep share {path}: start one sweep for each value.")
     if not isinstance(values, list | tuple) or not values:

@@ -116,7 +116,7 @@ def begin(config, workdir):
 
 
 def begin_jobs(config, workdir):
-    return launching.run(config, "mine.json", "mine", workdir, launching.Local(), ["test"])
+    return launching.run(config, (), "mine", workdir, launching.Local(), ["test"])
 
 
 @pytest.mark.parametrize("begin", [begin, begin_jobs])

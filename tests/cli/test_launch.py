@@ -27,10 +27,10 @@ def called(monkeypatch, tmp_path):
 
 
 def test_flags_become_an_executor_and_a_workdir(called):
-    config, code, label, workdir, executor, command, extend = called(
+    config, files, label, workdir, executor, command, extend = called(
         "--executor=local", "--workdir=w", "--max_parallel=3"
     )
-    assert (config.seed, code, label, workdir) == (4, "", "mine", pathlib.Path("w"))
+    assert (config.seed, files, label, workdir) == (4, (), "mine", pathlib.Path("w"))
     assert isinstance(executor, launching.Local) and executor._max_parallel == 3
     assert command[:4] == ["python", "-m", "actlab", "launch"] and command[-1] == "--max_parallel=3"
     assert not extend and called("--executor=local", "--workdir=w", "--extend")[-1]

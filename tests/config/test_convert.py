@@ -24,7 +24,7 @@ def test_a_default_is_the_schema_and_takes_any_change():
     assert config_lib.flat(config)["finetune.swap.from"] == "gelu"
     assert json.loads(config_lib.to_json(config))["finetune"]["swap"] == {"from": "gelu", "to": "relu", "blocks": 0}
     values.model.d_fff = 64
-    with pytest.raises(UserError, match="config.model.d_fff: did you mean 'd_ff'"):
+    with pytest.raises(UserError, match="config.model.d_fff: did you mean 'model.d_ff'"):
         config_lib.from_mapping(values.to_dict())
 
 

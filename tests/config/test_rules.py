@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from actlab import config as config_lib
-from actlab.config import Config, replace, sweep
+from actlab.config import Config, replace, rules, schema, sweep
 from actlab.errors import UserError
 
 ENCODER = {"model.kind": "encoder", "model.n_classes": 2}
@@ -151,3 +151,14 @@ def test_scalars_of_numpy_are_numbers():
     assert [(type(run.config.seed), type(run.config.optimizer.learning_rate)) for run in runs] == [(int, float)] * 4
     with pytest.raises(UserError, match="has type ndarray"):
         replace(Config(), **{"optimizer.learning_rate": np.ones(2)})
+
+
+def test_names_of_other_codebases_are_answered_by_the_field_that_is_meant():
+    assert set(rules._ELSEWHERE.values()) <= set(schema.fields())
+    for name, told in [
+        ("model.n_embd", "'model.d_model'"),
+        ("model.dropout", "without dropout"),
+        ("momentum", "AdamW"),
+    ]:
+        with pytest.raises(UserError, match=told):
+            rules.require_path(name)

@@ -26,7 +26,7 @@ TAIL = 1 << 17  # bytes at the end of a file that hold its last line; a probe ro
 class Job:
     """A program's job. `root` holds its config N.json, its workdir N/ and its output N.log.
 
-    `code` is the file that registers the user's own activations, or empty.
+    `files` may register the user's own activations.
     """
 
     number: int
@@ -34,7 +34,7 @@ class Job:
     names: tuple[str, ...]
     config: Config
     root: pathlib.Path
-    code: str
+    files: tuple[str, ...]
 
     @property
     def file(self) -> pathlib.Path:
@@ -59,9 +59,9 @@ class Job:
     def command(self) -> list[str]:
         """The words of its command, to be run in the folder where launch was called."""
         own = {name for run in sweep.expand(self.config) for name in trained.named_activations(run.config).values()}
-        registers = "" if all(map(activations.is_built_in, own)) else f":{self.code}"
+        register = [] if all(map(activations.is_built_in, own)) else [f"--activations={file}" for file in self.files]
         # Its sweep may grow while it waits in a queue; to an equal one --extend adds nothing.
-        flags = [f"--config={self.file}{registers}", f"--workdir={self.workdir.path}", "--extend"]
+        flags = [f"--config={self.file}", *register, f"--workdir={self.workdir.path}", "--extend"]
         return [sys.executable, "-m", "actlab.main", *flags]
 
     def write(self) -> None:
@@ -99,7 +99,7 @@ class Job:
         return lines[-1] if lines else "nothing"
 
 
-def make(config: Config, specs: Sequence[ProgramSpec], root: pathlib.Path, code: str) -> list[Job]:
+def make(config: Config, specs: Sequence[ProgramSpec], root: pathlib.Path, files: tuple[str, ...]) -> list[Job]:
     """A job per program, of a config whose programs are `specs`; a program keeps its number when the sweep grows."""
     runs = {run.name: run for run in sweep.expand(config)}
     files = [file for file in root.glob("*.json") if file.stem.isdecimal()]
@@ -110,7 +110,7 @@ def make(config: Config, specs: Sequence[ProgramSpec], root: pathlib.Path, code:
         number = next((numbers[name] for name in spec.names if name in numbers), None)
         number = next(fresh) if number is None else number
         narrowed = sweep.narrow(config, [runs[name] for name in spec.names])
-        jobs.append(Job(number, label, spec.names, narrowed, root, code))
+        jobs.append(Job(number, label, spec.names, narrowed, root, files))
     return jobs
 
 

@@ -30,7 +30,7 @@ TENTHS = 10  # lines that a running job prints where there is no terminal
 
 def run(
     config: Config,
-    code: str,
+    files: tuple[str, ...],
     label: str,
     workdir: pathlib.Path | None,
     executor: Executor,
@@ -39,7 +39,7 @@ def run(
 ) -> int:
     """Trains the programs of a config as jobs, resumes them, or says that they are done; returns the exit code.
 
-    `code` is the file that may register the user's own activations, or empty; `label` names the default workdir,
+    `files` may register the user's own activations; `label` names the default workdir,
     runs/LABEL-FINGERPRINT. With `extend` the sweep may have more runs than the one that began the workdir. The data is
     prepared here, once: jobs that start together would all wait for the first one.
 
@@ -61,7 +61,7 @@ def run(
     with records.writing(), contextlib.closing(records):
         if n_before is not None:
             manifest.note_extension(records, n_before, len(prepared.runs))
-        jobs = _write_jobs(prepared, path / "jobs", code)
+        jobs = _write_jobs(prepared, path / "jobs", files)
         console.print(f"workdir     {path}")
         of = f"{len(jobs)} for {len(prepared.runs)} runs"
         console.print(f"jobs        {of}, by {executor.name}; each prints to jobs/N.log there")
@@ -79,8 +79,8 @@ def _require_at_rest(records: Workdir) -> int | None:
     return len(sweep.expand(config_lib.load(file))) if file.is_file() else None
 
 
-def _write_jobs(prepared: Prepared, root: pathlib.Path, code: str) -> list[Job]:
-    jobs = jobs_lib.make(prepared.config, prepared.specs, root, code)
+def _write_jobs(prepared: Prepared, root: pathlib.Path, files: tuple[str, ...]) -> list[Job]:
+    jobs = jobs_lib.make(prepared.config, prepared.specs, root, files)
     computed = trained.function_values(config for spec in prepared.specs for config in spec.configs)
     for job in jobs:
         manifest.require_same_data(job.workdir, prepared.tokens.name, prepared.tokens.fingerprint)

@@ -12,7 +12,7 @@ from actlab.sweeps.launching.jobs import Job
 
 def command(tmp_path, activation):
     config = replace(Config(), sweep={"model.activation": (activation,)})
-    return Job(3, "x", ("x",), config, tmp_path / "jobs", "configs/mine.py:small").command()
+    return Job(3, "x", ("x",), config, tmp_path / "jobs", ("configs/mine.py:small",)).command()
 
 
 def test_a_job_reads_its_frozen_config_and_code_only_where_an_activation_is_code(tmp_path):
@@ -20,7 +20,7 @@ def test_a_job_reads_its_frozen_config_and_code_only_where_an_activation_is_code
     words = [sys.executable, "-m", "actlab.main", *paths]
     assert command(tmp_path, "gelu_scale(s=0.25)") == words
     activations.register(activations.Activation("bent", lambda x: 2 * x, "2x", "ours"))
-    words[3] += ":configs/mine.py:small"
+    words.insert(4, "--activations=configs/mine.py:small")
     assert command(tmp_path, "bent") == words
 
 
@@ -40,17 +40,17 @@ def test_a_job_reads_its_frozen_config_and_code_only_where_an_activation_is_code
 def test_code_is_named_wherever_the_activation_stands(tmp_path, changes):
     activations.register(activations.Activation("bent", lambda x: 2 * x, "2x", "ours"))
     config = replace(Config(), **{"model.kind": "encoder", **changes, "sweep": {"seed": (1, 2)}})
-    words = Job(3, "x", ("x",), config, tmp_path / "jobs", "mine.py").command()
-    assert words[3] == f"--config={tmp_path}/jobs/3.json:mine.py"
+    words = Job(3, "x", ("x",), config, tmp_path / "jobs", ("a.py", "mine.py")).command()
+    assert words[4:6] == ["--activations=a.py", "--activations=mine.py"]
 
 
 def test_before_it_starts_a_job_has_no_step_no_words_and_no_results(tmp_path):
-    job = Job(0, "x", ("x",), Config(), tmp_path / "jobs", "")
+    job = Job(0, "x", ("x",), Config(), tmp_path / "jobs", ())
     assert (job.step(), job.last_words(), job.results()) == (0, "nothing", None)
 
 
 def test_a_row_cut_short_is_not_read_as_a_step(tmp_path):
-    job = Job(0, "x", ("x",), Config(), tmp_path, "")
+    job = Job(0, "x", ("x",), Config(), tmp_path, ())
     job.workdir.path.mkdir()
     (job.workdir.path / "metrics.jsonl").write_text('{"run": "x", "step": 5}\n{"run": "x", "step": 6}\n{"st')
     job.log.write_text("one\n\ntwo  \n\n")

@@ -26,7 +26,7 @@ from actlab.workdir.records import Workdir
 
 
 def launch(config, workdir, executor):
-    return launching.run(config, "sweep.json", "sweep", workdir, executor, ["test"])
+    return launching.run(config, (), "sweep", workdir, executor, ["test"])
 
 
 def disturb(patch, signals):
@@ -221,16 +221,16 @@ def test_a_launched_sweep_grows_by_seeds_rates_and_activations(small_sweep, tmp_
     held = Workdir(tmp_path / "jobs/0")
     held.open(config_lib.load(tmp_path / "jobs/0/config.json"))
     with pytest.raises(UserError, match="job 0 in .* is training: wait for it"):
-        launching.run(grown, "", "sweep", tmp_path, Here(), ["test"], extend=True)
+        launching.run(grown, (), "sweep", tmp_path, Here(), ["test"], extend=True)
     held.close()
     before = Workdir(tmp_path).results()
     with pytest.raises(UserError, match="has 2 of the 8 runs of config.sweep: add --extend"):
         launch(grown, tmp_path, Here())
     # A job that is not trained takes no finished run from the table.
-    assert launching.run(grown, "", "sweep", tmp_path, Here(only=1), ["test"], extend=True) == 1
+    assert launching.run(grown, (), "sweep", tmp_path, Here(only=1), ["test"], extend=True) == 1
     assert Workdir(tmp_path).results() == before and len(manifest.extensions(Workdir(tmp_path))) == 1
     here = Here()
-    assert launching.run(grown, "", "sweep", tmp_path, here, ["test"], extend=True) == 0
+    assert launching.run(grown, (), "sweep", tmp_path, here, ["test"], extend=True) == 0
     # Job 0 trains ReLU as before, whose new seeds come to its workdir; tanh is a job of its own.
     assert here.commands.keys() == {0}
     rows = {row["run"]: row for row in Workdir(tmp_path).results()}
@@ -245,7 +245,7 @@ def test_while_a_grown_sweep_trains_what_is_done_can_be_read(small_sweep, tmp_pa
     first = replace(small_sweep, sweep={"model.activation": ("relu",), "seed": (1, 2)})
     grown = replace(first, sweep={"model.activation": ("relu", "tanh", "elu"), "seed": (1, 2)})
     assert launch(first, tmp_path, Here()) == 0
-    assert launching.run(grown, "", "sweep", tmp_path, Here(only=1), ["test"], extend=True) == 1
+    assert launching.run(grown, (), "sweep", tmp_path, Here(only=1), ["test"], extend=True) == 1
     integrity.require_sound(tmp_path)
     assert [row["activation"] for row in Workdir(tmp_path).results()] == ["relu", "relu", "tanh", "tanh"]
 

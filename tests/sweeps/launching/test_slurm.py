@@ -141,4 +141,4 @@ def test_a_cancelled_job_does_not_come_back_and_is_reported(cluster, long_sweep,
 
 def test_what_sbatch_refuses_is_told(cluster, small_sweep, tmp_path):
     with pytest.raises(UserError, match="sbatch says .*Invalid partition"):
-        launching.run(small_sweep, "", "sweep", tmp_path / "w", launching.Slurm(["--partition=nowhere"]), ["test"])
+        launching.run(small_sweep, (), "sweep", tmp_path / "w", launching.Slurm(["--partition=nowhere"]), ["test"])
