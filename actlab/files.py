@@ -23,6 +23,8 @@ def fault_of_path(text: str) -> str:
         return "is empty"
     if CONTROL.search(text):
         return "has a control character"
+    if text.startswith("~"):
+        return "begins with ~, which the shell left as it is"
     if len(text.encode()) > _PATH or max(len(name.encode()) for name in text.split("/")) > _NAME:
         return f"has a name of more than {_NAME} bytes, or {_PATH} in all"
     return ""

@@ -57,7 +57,9 @@ def require(config: Config) -> None:
         "log.wandb_project": (config.log.wandb_project, "wandb", "wandb"),
     }
     for path, (value, package, extra) in wanted.items():
-        if value and importlib.util.find_spec(package) is None:
+        # A folder of that name, as W&B itself leaves one beside a run, has a spec without an origin.
+        spec = importlib.util.find_spec(package) if value else None
+        if value and (spec is None or spec.origin is None):
             raise UserError(
                 f"config.{path}={value!r} needs the package {package}: pip install -c constraints.txt "
                 f"-e '.[{extra}]', or leave the field out."

@@ -98,7 +98,8 @@ _TO_VERIFY = (
 
 def _swap_measured(path: pathlib.Path) -> str:
     """The answer of experiment X-6, from its row per run and evaluation."""
-    rows = list(csv.DictReader(path.read_text().splitlines()))
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
     blocks = sorted({int(row["blocks"]) for row in rows if row["to"] == "relu"})
     every = blocks[-1]
 

@@ -26,6 +26,7 @@ from actlab import data
 from actlab.cli import command
 from actlab.data import cache, datasets, gpt2, sets
 from actlab.data.datasets import STORY_GRAMMAR
+from actlab.data.sources import MOST_STORIES
 from actlab.errors import UserError, printable, suggestion
 
 SUBCOMMANDS = ("prepare", "list")
@@ -44,7 +45,9 @@ def main(argv: Sequence[str]) -> None:
         "Prepare the tokens too: bytes, bpe:SIZE, gpt2, dir:PATH or wordpiece[:PATH].",
         flag_values=given,
     )
-    flags.DEFINE_integer("stories", data.N_STORIES, "Train stories of story_grammar.", flag_values=given)
+    flags.DEFINE_integer(
+        "stories", data.N_STORIES, "Train stories of story_grammar.", 1, MOST_STORIES, flag_values=given
+    )
     subcommand, *rest = command.parse(__doc__, argv, given, n_words=None) or [""]
     if subcommand not in SUBCOMMANDS:
         raise UserError(f"unknown subcommand {subcommand!r}: {suggestion(subcommand, SUBCOMMANDS)}")

@@ -31,7 +31,7 @@ def resolve_name(name: str, directory: str | Path, task: str = "") -> str:
         datasets.require_meant(name, directory)
         usable = [*datasets.prepared(directory), *(one for one in sets.known() if one.built_in)]
         raise UserError(
-            f"data.name={name!r} is not prepared in data.dir={str(directory)!r}: {definition.hint(directory)}; or "
+            f"data.name={name!r} is not prepared in data.dir={str(directory)!r}: {definition.hint(directory)}; "
             f"{suggestion(name, {one.name for one in usable})}"
         )
     return name

@@ -119,7 +119,9 @@ class TokenCache:
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer stored beside the tokens."""
-        tokenizer = tokenizers.load(self.folder / "tokenizer")
+        tokenizer = tokenizers.load(
+            self.folder / "tokenizer", f"remove the folder {self.folder} and run the same command again"
+        )
         if tokenizer.hash != self.meta.tokenizer_hash:
             raise preparing.damaged(self.folder / META, "the tokenizer has another hash")
         return tokenizer

@@ -87,6 +87,8 @@ def _of_lines(path: Path, field: str, opened: Callable[[], io.BufferedIOBase]) -
 
 def _value(path: Path, number: int, line: bytes, field: str) -> str:
     row = parse_json(line, f"{path} line {number}", "write an object with the text in a field on each line")
+    if not row:
+        raise UserError(f"{path} line {number} has no fields: remove the line.")
     _require_field(f"{path} line {number}", field, list(row))
     text = row[field]
     if text is None:
@@ -156,6 +158,9 @@ def _arrow_errors(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise UserError(f"{path} has text that is not UTF-8 ({error.reason}): convert it.") from error
     except (pa.ArrowException, OSError) as error:
+        with path.open("rb") as file:
+            if file.read(6) == b"ARROW1":  # of Arrow's file format; `datasets` writes its stream format
+                raise UserError(f"{path} is in Arrow's file format, which is not read: write it as Parquet.") from error
         raise UserError(f"{path} is damaged ({str(error).splitlines()[0]}): get the file again.") from error
 
 

@@ -58,7 +58,8 @@ class Definition:
     name: str
     n_stories: int = N_STORIES  # of a dataset that is generated
     field: str = FIELD  # of files whose documents have several
-    needs: ClassVar[str] = f"{TRAIN_FILE} and {VALIDATION_FILE} with {SEPARATOR} alone on a line after each document"
+    needs: ClassVar[str] = "a text file or a folder of them"
+    download: ClassVar[str] = ""  # its size, where it can be had
     built_in: ClassVar[bool] = False  # whether it can be prepared at its first use, without files or a network
     tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # classification tasks that documents have labels for
 
@@ -68,9 +69,11 @@ class Definition:
         return self.name
 
     def hint(self, directory: Path) -> str:
-        """The command that prepares it from local files."""
-        command = f"python -m actlab data prepare {self.name} --from=DIR --dir={directory}"
-        return f"run `{command}`, where DIR holds {self.needs}"
+        """The command that prepares it."""
+        if self.download:
+            command = f"actlab data prepare {self.name} --dir={directory}"
+            return f"run `{command}`, which downloads {self.download}, or add --from=PATH, {self.needs}"
+        return f"run `actlab data prepare {self.name} --from=PATH --dir={directory}`, where PATH is {self.needs}"
 
     def hash(self, given: Path | None) -> str | None:
         """Hash of the text that it would be made from now; None where no folder was given."""
@@ -197,7 +200,7 @@ def find_texts(given: Path, *, paired: bool = False, field: str = FIELD) -> Text
         is_ours = functools.cache(_is_ours)
         inside = [path for path in sorted(given.glob(pattern)) if path.is_file() and _is_visible(path, given, is_ours)]
         found = [path for path in inside if formats.format_of(path)]
-        others = [path for path in inside if path not in set(found)]
+        others = [path for path in inside if not formats.format_of(path)]
     else:
         wanted = "the folder that holds train.txt and valid.txt" if paired else "a file or a folder of text"
         raise UserError(f"{str(given)!r} is not {'a folder' if paired else 'there'}: give {wanted}.")
@@ -222,7 +225,8 @@ def find_texts(given: Path, *, paired: bool = False, field: str = FIELD) -> Text
     for path in (*train, *divided):
         if not os.access(path, os.R_OK):
             raise UserError(f"{path} cannot be read: change its permissions.")
-    unread = [*others, *(path for path in found if path not in {*train, *divided})]
+    read = {*train, *divided}
+    unread = [*others, *(path for path in found if path not in read)]
     return TextFiles(given, tuple(train), tuple(divided), tuple(unread), field)
 
 

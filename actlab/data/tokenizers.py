@@ -28,6 +28,7 @@ TRAINING_BYTES = 20_000_000
 MOST_TOKENS = 1 << 24
 ORDINARY = "Once upon a time."
 BATCH_CHARACTERS = 1 << 21
+_LINE, _WORD = re.compile(r"\n\S"), re.compile(r"[ \n]\S")  # where a long text is cut
 
 WORDPIECE = "wordpiece"
 PIECES = "vocab.txt"  # a piece on each line
@@ -296,9 +297,9 @@ def keep(tokenizer: Tokenizer, directory: Path) -> None:
             tokenizer.save(draft)
 
 
-def load(directory: Path) -> Tokenizer:
-    """The tokenizer that `save` wrote; raises UserError for a damaged one."""
-    record = preparing.read_json(directory / RECORD)
+def load(directory: Path, fix: str = "restore it") -> Tokenizer:
+    """The tokenizer that `save` wrote; raises UserError for a damaged one, which ends with `fix`."""
+    record = read_json(directory / RECORD, fix)
     name = str(record.get("name"))
     try:
         if name == "bytes":
@@ -310,9 +311,9 @@ def load(directory: Path) -> Tokenizer:
         else:
             tokenizer = _byte_pairs(name, directory)
     except UserError as error:
-        raise preparing.damaged(directory / RECORD, str(error)) from error
+        raise UserError(f"{directory} is damaged ({str(error).removesuffix('.')}): {fix}.") from error
     if tokenizer.hash != record.get("hash"):
-        raise preparing.damaged(directory / RECORD, "the tokenizer has another hash")
+        raise UserError(f"{directory} is damaged (the tokenizer has another hash): {fix}.")
     return tokenizer
 
 
@@ -390,6 +391,10 @@ def _of_folder(name: str, folder: Path) -> Tokenizer:
     theirs = folder / THEIRS
     if theirs.is_file() and not _is_gpt2(theirs):
         return _of_library(name, theirs)
+    if not theirs.is_file() and not (folder / VOCABULARY).is_file():
+        raise UserError(
+            f"data.tokenizer={name!r}: {folder} has no {THEIRS}, nor {VOCABULARY} and {MERGES}: name one that has."
+        )
     return _byte_pairs(name, folder)
 
 
@@ -547,8 +552,9 @@ def _pieces(text: str, least: int) -> Iterator[str]:
     """Cuts a long text where GPT-2's tokens do not change: before the last line break before a word."""
     start = 0
     while len(text) - start > least:
-        # Of white space before a word, GPT-2's pattern always leaves the last character to a token of its own.
-        cut = re.compile(r"\n\S").search(text, start + least)
+        # Of white space before a word, GPT-2's pattern always leaves the last character to a token of its own, and a
+        # space to the word. Text without line breaks is cut at spaces: a piece takes 150 times its size to encode.
+        cut = _LINE.search(text, start + least, start + 2 * least) or _WORD.search(text, start + least)
         if cut is None:
             break
         yield text[start : cut.start()]
@@ -574,7 +580,7 @@ def _wordpiece(name: str) -> WordPieceTokenizer:
     """The project's own, or that of a `wordpiece:PATH`: an uncased vocab.txt or its folder."""
     if name == WORDPIECE:
         if sha256(OWN) != OWN_SHA256:
-            raise preparing.damaged(OWN, "not the vocabulary of this project")
+            raise UserError(f"{OWN} is not the vocabulary of this project: install actlab again.")
         return _pieces_of(name, OWN)
     path = Path(name.removeprefix(f"{WORDPIECE}:"))
     path = path / PIECES if path.is_dir() else path

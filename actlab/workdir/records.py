@@ -285,7 +285,8 @@ def read_table(path: pathlib.Path) -> list[dict[str, str]]:
         UserError: for a file that is not such a table, or a row with more or fewer cells than columns.
     """
     try:
-        rows = list(csv.DictReader(path.read_text().splitlines()))
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} cannot be read as a table ({error}): give a results.csv.") from error
     for number, row in enumerate(rows, start=2):

@@ -1,5 +1,6 @@
 """Copies of metrics.jsonl are made where the config asks for them, and only then."""
 
+import importlib.machinery
 import importlib.util
 
 import pytest
@@ -24,4 +25,8 @@ def test_a_package_that_is_missing_is_named_with_its_extra(tiny, monkeypatch, ch
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     callbacks.require(tiny)
     with pytest.raises(UserError, match=rf"config.{next(iter(change))}=.*'.\[{extra}\]'"):
+        callbacks.require(replace(tiny, **change))
+    folder = importlib.machinery.ModuleSpec(extra, None)  # of a folder of that name, without a module
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: folder)
+    with pytest.raises(UserError, match="needs the package"):
         callbacks.require(replace(tiny, **change))

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -124,8 +125,11 @@ def test_an_altered_stored_tokenizer_is_noticed(tmp_path, texts):
     opened = actlab.data.open_tokens("mine", tmp_path, "bpe:257", progress=False)
     path = opened.folder / "tokenizer" / "vocab.json"
     path.write_text(path.read_text().replace('"a": 64', '"a": 65').replace('"b": 65', '"b": 64'))
-    with pytest.raises(UserError, match="damaged"):
+    with pytest.raises(UserError, match="damaged") as refused:
         _ = actlab.data.open_tokens("mine", tmp_path, "bpe:257", progress=False).tokenizer
+    (folder,) = re.findall(r"remove the folder (\S+) and", str(refused.value))
+    shutil.rmtree(folder)
+    assert actlab.data.open_tokens("mine", tmp_path, "bpe:257", progress=False).tokenizer.hash
 
 
 def test_text_shorter_than_a_window_is_refused_before_its_tokens_are_written(tmp_path, texts):

@@ -330,7 +330,7 @@ def test_without_a_network_tiny_stories_fails_soon(tmp_path, monkeypatch, hang):
 
     monkeypatch.setattr(socket, "create_connection", connect)
     start = time.monotonic()
-    with pytest.raises(UserError, match="prepare tiny_stories --from=DIR"):
+    with pytest.raises(UserError, match="--from=PATH, a folder of train.txt"):
         datasets.prepare("tiny_stories", tmp_path / "data", show=False)
     assert time.monotonic() - start < 5
     assert not (tmp_path / "data").exists()

@@ -99,6 +99,8 @@ def test_a_column_that_is_not_utf8_is_told_in_a_sentence(tmp_path):
         ("a.jsonl.zst", b"no zstd", "is damaged after line 0"),
         ("a.parquet", b"PAR1", "a.parquet is damaged"),
         ("a.arrow", b"no arrow", "a.arrow is damaged"),
+        ("a.arrow", b"ARROW1\0\0\xff\xff\xff\xff", "write it as Parquet"),
+        ("a.jsonl", b'{"text": "x"}\n{}', "line 2 has no fields"),
         ("a.md", b"good\n\xff", "is not UTF-8 at byte 5"),
         ("a.pdf", b"x", "give a file that ends in .txt, .md"),
     ],

@@ -63,5 +63,5 @@ def test_a_task_names_its_data():
     assert actlab.data.resolve_name("auto", "nowhere", "ending") == "story_grammar"
     with pytest.raises(UserError, match="task='wish' has no labels for data.name='tiny_stories'"):
         actlab.data.resolve_name("tiny_stories", "nowhere", "wish")
-    with pytest.raises(UserError, match="data prepare sst2 --from=DIR"):
+    with pytest.raises(UserError, match="data prepare sst2 --dir=nowhere"):
         actlab.data.resolve_name("auto", "nowhere", "sst2")

@@ -79,7 +79,7 @@ def test_prepare_list_and_prepare_again(tmp_path, write_texts):
         (["prepare"], "NAME"),
         (["prepare", "x", "from=y"], "'from=y'"),
         (["list", "x"], "'x'"),
-        (["prepare", "x"], "--from=DIR"),
+        (["prepare", "x"], "--from=PATH"),
         (["prepare", "x", "--form=y"], "form"),
         (["prepare", "story_grammar", "--tokenizer=bpe:3"], "data.tokenizer='bpe:3'"),
         (["prepare", "story_grammar", "--tokenizer=gpt2"], "prepare gpt2"),
@@ -148,7 +148,7 @@ def test_auto_is_tiny_stories_where_it_is_prepared(tmp_path, write_texts):
 
 def test_names_that_are_not_prepared_get_the_command_and_the_nearest(tmp_path, write_texts):
     actlab.data.prepare("fairy_tales", tmp_path, source=write_texts(["a"], ["b", "c"]), progress=False)
-    with pytest.raises(UserError, match="prepare fairy_tale --from=DIR.*did you mean 'fairy_tales'?"):
+    with pytest.raises(UserError, match="prepare fairy_tale --from=PATH.*did you mean 'fairy_tales'?"):
         actlab.data.resolve_name("fairy_tale", tmp_path)
     assert actlab.data.resolve_name("story_grammar", tmp_path) == "story_grammar"
 

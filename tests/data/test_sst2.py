@@ -71,7 +71,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_without_a_network_the_command_for_local_files_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(preparing, "_reachable", lambda url: False)
-    with pytest.raises(UserError, match=r"prepare sst2 --from=DIR"):
+    with pytest.raises(UserError, match=r"--from=PATH, a folder of GLUE"):
         actlab.data.prepare("sst2", tmp_path / "data", progress=False)
     assert not (tmp_path / "data").exists()
 

@@ -99,6 +99,12 @@ def test_long_texts_are_cut_where_no_token_changes(parts):
         assert RUNS.encode(text).tolist() == whole.tolist()
 
 
+def test_a_long_line_is_cut_too():
+    text = "word " * 10_000
+    assert max(map(len, tokenizers._pieces(text, 1000))) < 3000
+    assert "".join(tokenizers._pieces(text, 1000)) == text
+
+
 def test_a_batch_is_its_texts_one_by_one(monkeypatch):
     texts = ["", *CORPUS[:20], "", "x\n" * 50]
     expected = [TRAINED.encode(text).tolist() for text in texts]

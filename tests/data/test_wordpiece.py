@@ -142,7 +142,7 @@ def test_a_missing_file_and_a_wrong_name_are_refused(tmp_path):
 
 def test_an_altered_vocabulary_of_the_project_is_noticed(monkeypatch, vocabulary):
     monkeypatch.setattr(tokenizers, "OWN", vocabulary())
-    with pytest.raises(UserError, match="damaged"):
+    with pytest.raises(UserError, match="install actlab again"):
         made("wordpiece")
 
 

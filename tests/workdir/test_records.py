@@ -60,6 +60,13 @@ def test_results_come_back_as_written_also_rows_of_a_version_that_had_fewer_colu
     ]
 
 
+def test_a_table_of_any_text_comes_back(tmp_path):
+    rows = [{"run": "a", "tokenizer": "dir:\u2028x\ny"}, {"run": "b", "tokenizer": '"'}]
+    for mark in (b"", b"\xef\xbb\xbf"):  # which Excel writes
+        (tmp_path / "results.csv").write_bytes(mark + records.table(rows))
+        assert records.read_table(tmp_path / "results.csv") == rows
+
+
 def test_another_config_is_refused_by_its_first_field_that_differs(workdir, tiny):
     other = config_lib.replace(tiny, **{"optimizer.learning_rate": 0.5, "model.activation": "relu"})
     with pytest.raises(UserError, match=r"config\.model\.activation.*'gelu'.*'relu'"):

@@ -29,7 +29,8 @@ ZIP = PublicFile(
 class SST2(Definition):
     """GLUE's files, each line a sentence and its label."""
 
-    needs: ClassVar = f"GLUE's {' and '.join(FILES)}"
+    needs: ClassVar = f"a folder of GLUE's {' and '.join(FILES)}"
+    download: ClassVar = "7 MB"
     tasks: ClassVar = {"sst2": ("negative", "positive")}
 
     def hash(self, given: Path | None) -> str | None:
@@ -40,7 +41,7 @@ class SST2(Definition):
         """See Definition."""
         folder: Path | zipfile.Path | None = given
         if folder is None:
-            advice = f"{self.hint(directory)}."
+            advice = f"give the files by --from=PATH, {self.needs}."
             downloads = preparing.download(self.name, {ARCHIVE: ZIP}, directory, advice=advice, show=show)
             folder = zipfile.Path(downloads / ARCHIVE, "SST-2/")
         found = _read(folder)

@@ -1,10 +1,11 @@
 """TinyStories: short stories for children, written by GPT-4 (Eldan and Li 2023, arXiv:2305.07759)."""
 
 from pathlib import Path
+from typing import ClassVar
 
 from actlab.data import preparing
 from actlab.data.preparing import PublicFile
-from actlab.data.sources import TRAIN_FILE, VALIDATION_FILE, Definition, Source, find_texts, text_source
+from actlab.data.sources import SEPARATOR, TRAIN_FILE, VALIDATION_FILE, Definition, Source, find_texts, text_source
 
 REVISION = "f54c09fd23315a6f9c86f9dc80f725de7d8f9c64"
 LICENCE = "CDLA-Sharing-1.0"
@@ -18,13 +19,18 @@ FILES = {
 class TinyStories(Definition):
     """The second version, of GPT-4 alone."""
 
+    needs: ClassVar = (
+        f"a folder of {TRAIN_FILE} and {VALIDATION_FILE} with {SEPARATOR} alone on a line behind a document"
+    )
+    download: ClassVar = "2.3 GB"
+
     def hash(self, given: Path | None) -> str | None:
         """See Definition."""
         return None if given is None else find_texts(given, paired=True).hash
 
     def open(self, directory: Path, given: Path | None, *, show: bool) -> Source:
         """See Definition."""
-        advice = f"without a network {self.hint(directory)}."
+        advice = f"give the files by --from=PATH, {self.needs}."
         folder = given or preparing.download(self.name, FILES, directory, advice=advice, show=show)
         description = "TinyStories (Eldan and Li 2023, arXiv:2305.07759)"
         return text_source(find_texts(folder, paired=True), licence=LICENCE, description=description)

@@ -67,6 +67,8 @@ class Local:
                 del self._running[job.number]
                 if process.returncode in PREEMPTED:
                     self._waiting.append(job)
+                elif job.workdir.is_in_use():  # an earlier call's process, which had not yet locked it, trains there
+                    self._found[job.number] = job
         for job in list(self._found.values()):
             if not job.workdir.is_in_use():
                 del self._found[job.number]

@@ -1,6 +1,7 @@
 """Jobs: each trains one program of a sweep in a workdir of its own; their workdirs are then gathered into one."""
 
 import dataclasses
+import functools
 import itertools
 import os
 import pathlib
@@ -51,7 +52,7 @@ class Job:
         """Its output, over all its starts."""
         return self.root / f"{self.number}.log"
 
-    @property
+    @functools.cached_property
     def n_steps(self) -> int:
         """Updates of each of its runs."""
         return sweep.expand(self.config)[0].config.train.n_steps

@@ -155,8 +155,12 @@ class Launch:
         self._collect({})
         with StopSignal() as stop, Board(self._console, self._jobs) as board:
             self._executor.start(self._open())
-            while (active := self._look(board, command)) and not stop.received:
-                _sleep(self._executor.poll_seconds, stop)
+            try:
+                while (active := self._look(board, command)) and not stop.received:
+                    _sleep(self._executor.poll_seconds, stop)
+            except BaseException:
+                self._console.print(self._executor.stop())
+                raise
             if active:
                 self._console.print(self._executor.stop())
                 return 128 + (stop.received or signal.SIGTERM)
