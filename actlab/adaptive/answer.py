@@ -10,11 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from actlab.adaptive import judgement
-from actlab.adaptive.judgement import PairState
+from actlab.adaptive.judgement import BLOCK, PairState
 from actlab.adaptive.search import RUNGS, Progress
 from actlab.analysis.effects import DIFFERENT, Verdict
-
-BLOCK = 2  # fresh seeds of each activation that train between two looks
 
 
 @dataclasses.dataclass(frozen=True)

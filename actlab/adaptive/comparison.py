@@ -24,8 +24,8 @@ from rich.console import Console
 
 from actlab import config as config_lib
 from actlab.adaptive import judgement, outcomes, search
-from actlab.adaptive.answer import BLOCK, Answer, Measured, Width, duration
-from actlab.adaptive.judgement import PairState
+from actlab.adaptive.answer import Answer, Measured, Width, duration
+from actlab.adaptive.judgement import BLOCK, PairState
 from actlab.adaptive.outcomes import Judged
 from actlab.adaptive.search import Found
 from actlab.analysis.effects import Verdict

@@ -31,6 +31,7 @@ from scipy import special
 from actlab.analysis.effects import ALPHA, DECIMALS, Verdict, fewest_seeds, paired_resolution
 from actlab.errors import UserError
 
+BLOCK = 2  # fresh seeds of each activation that train between two looks
 _PRIOR = 4.0  # c^2 for one pair, the precision of mean / sd; divided by the root of their number for more
 _SKEW = 2.0  # times the first Cornish-Fisher term
 _MOST = 100_000  # seeds that are looked ahead

@@ -34,9 +34,7 @@ from actlab.analysis.results import Condition, Result, conditions, margin_of
 from actlab.errors import UserError, suggestion
 
 UNRESOLVED = "rate not resolved"
-COVERED = (
-    "other seeds on this test text by 95% interval and BCa; by seeds and documents other test text of its kind too"
-)
+COVERED = "other seeds on this test text by 95% interval; by seeds and documents other test text of its kind too"
 SEEDS = 8  # advised: with fewer, swaps find less than a t test would
 
 
@@ -104,20 +102,26 @@ class Comparison:
 
 
 def compare(
-    results: Sequence[Result], questions: Sequence[Contrast] = (), margin: float | None = None, baseline: str = ""
+    results: Sequence[Result],
+    questions: Sequence[Contrast] = (),
+    margin: float | None = None,
+    baseline: str = "",
+    warnings: Sequence[str] = (),
 ) -> list[Comparison]:
     """Compares the activations of a table, condition by condition.
 
     Without questions each activation is compared with the baseline; without a baseline that is the second activation
     of most questions, else the table's first activation. Differences smaller than `margin`, in the unit of the losses,
-    count as none where equivalence is shown; by default it is that of `results.margin_of`.
+    count as none where equivalence is shown; by default it is that of `results.margin_of`. The `warnings`, of the
+    workdirs, are part of each comparison.
 
     Raises:
         UserError: as `conditions` and `margin_of`; for activations without a common learning rate; for questions
             beside a baseline, or a baseline without runs.
     """
     require_one_way(questions, baseline)
-    return [_compare(condition, questions, margin, baseline) for condition in conditions(results)]
+    found = [_compare(condition, questions, margin, baseline) for condition in conditions(results)]
+    return [dataclasses.replace(one, warnings=(*one.warnings, *warnings)) for one in found]
 
 
 def require_one_way(questions: Sequence[Contrast], baseline: str) -> None:
@@ -209,9 +213,7 @@ def _warnings(found: Sequence[View]) -> Iterator[str]:
         elif n_seeds < SEEDS:
             yield f"{n_seeds} seeds: of differences at own best rates {SEEDS} or more find as much as a t test would"
     for other in found[1:]:
-        if other.reason:
-            yield f"no view at equal {other.name}: {other.reason}"
-        elif other.standings[0].activation != main.standings[0].activation:
+        if other.standings and other.standings[0].activation != main.standings[0].activation:
             yield (
                 f"the winner changes: {main.standings[0].activation} at equal parameters, "
                 f"{other.standings[0].activation} at equal {other.name}"
@@ -242,7 +244,7 @@ def _sentence(pair: Pair, scale: str) -> str:
     judgement = pair.own_best
     word = {
         Verdict.SUPPORTED: f"the loss of {one} is lower than that of {two}",
-        Verdict.REFUTED: f"the loss of {one} is not lower than that of {two} but higher",
+        Verdict.REFUTED: f"the loss of {one} is higher than that of {two}",
         Verdict.EQUIVALENT: f"the losses of {one} and {two} are equal within the margin",
         Verdict.UNDECIDED: f"whether the loss of {one} is lower than that of {two} is open",
     }[judgement.verdict]
@@ -275,10 +277,10 @@ def in_numbers(judgement: Judgement) -> str:
     elif judgement.reason and effect.sd:
         # Holm asks the smallest p of a family for this level, so that what is found at it is found after Holm.
         resolved = nats(paired_resolution(effect.n, alpha=ALPHA / judgement.family) * effect.sd)
-        strict = " at Holm's strictest" if judgement.family > 1 else ""
+        level = " at Holm's strictest level" if judgement.family > 1 else ""
         # The swaps of whole curves and the other choice of rates must agree with it, which takes more.
-        alone = " by a t test alone, and larger ones by these tests" if effect.swaps else ""
-        words += f"; {effect.n} seeds of this spread find {resolved} four times in five{strict}{alone}"
+        more = ", and the three tests together less often" if effect.swaps else ""
+        words += f"; a t test of {effect.n} seeds finds {resolved} in 80% of cases{level}{more}"
     if judgement.verdict == Verdict.EQUIVALENT and judgement.p <= ALPHA:
         words += "; a difference is shown, and it lies within the margin"
     return f"{words}." if effect.sd else f"{words}; the difference is the same with every seed."
@@ -335,6 +337,8 @@ def _answer_of_one(pair: Pair, comparison: Comparison) -> str:
     if verdict in DIFFERENT:
         word = "lower" if verdict == Verdict.SUPPORTED else "higher"
         return f"The loss of {one} is {word} than that of {two} by {nats(abs(effect.mean))} {comparison.unit}{about}."
+    if effect.undecidable:
+        return f"Open: whether the loss of {one} is lower than that of {two}; {effect.undecidable}."
     difference = f"difference {nats(effect.mean, '+')} {comparison.unit}{about}"
     if verdict == Verdict.EQUIVALENT:
         return f"The losses of {one} and {two} are equal within {comparison.margin:.2g}: {difference}."
@@ -390,7 +394,7 @@ def _ranking(view: View) -> Table:
 
 def _pairs(view: View) -> Iterator[RenderableType]:
     wider = any(pair.seeds_and_documents for pair in view.pairs)
-    columns = ("difference", "95% interval", "BCa", *(["seeds and documents"] if wider else []), "p")
+    columns = ("difference", "95% interval", *(["seeds and documents"] if wider else []), "p")
     grid = _grid("question", "where", *columns, "seeds", "left out", "verdict")
     for pair in view.pairs:
         rates = {f"at {rate:g}": judgement for rate, judgement in pair.at_rates.items()}
@@ -405,7 +409,6 @@ def _pairs(view: View) -> Iterator[RenderableType]:
                 where,
                 _number(effect.mean, "+"),
                 _interval(effect.interval, "+"),
-                _interval(effect.bootstrap, "+"),
                 *([_interval(pair.seeds_and_documents if where == "own best" else None, "+")] if wider else []),
                 "-" if judgement.p is None else f"{judgement.p:.2g}",
                 str(effect.n),

@@ -76,10 +76,11 @@ def of_pair(names: Sequence[str], grid: Grid, documents: Mapping[str, Documents]
     runs = [[best[name][seed].run for seed in seeds] for name in names]
     if not all(run in documents for arm in runs for run in arm):
         return None
-    one, two = (np.stack([documents[run].nats for run in arm]) for arm in runs)
-    targets = [documents[run].targets for arm in runs for run in arm]
+    # A table pads its documents to as many as the longest test set of its runs has.
+    targets = [np.trim_zeros(documents[run].targets, "b") for arm in runs for run in arm]
     if not all(np.array_equal(targets[0], other) for other in targets):
         return None
+    one, two = (np.stack([documents[run].nats[: len(targets[0])] for run in arm]) for arm in runs)
     return seeds_and_documents(one.astype(np.float64) - two, targets[0])
 
 

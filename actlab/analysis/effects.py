@@ -257,8 +257,11 @@ class Effect:
 
     @functools.cached_property
     def bootstrap(self) -> Interval | None:
-        """BCa bootstrap interval of the mean over seeds, for the choices as they are; None below three seeds."""
-        return _hull([bca_interval(values) for values in self._choices]) if self.n > 2 else None
+        """BCa bootstrap interval of the mean over seeds, for the choices as they are; too narrow below ten seeds.
+
+        None below three seeds, and where there is no other interval.
+        """
+        return _hull([bca_interval(values) for values in self._choices]) if self.n > 2 and self.interval else None
 
     @functools.cached_property
     def p_t(self) -> float | None:

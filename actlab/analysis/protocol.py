@@ -117,11 +117,11 @@ def gap_grows(small: tuple[Arm, Arm], large: tuple[Arm, Arm], *, of: str = LOSS)
 
 
 def falls(arms: Sequence[str | Arm], *, of: str = LOSS) -> Contrast:
-    """It falls from arm to arm: the least-squares slope per place, and the trend test."""
+    """It falls from arm to arm: the change along the least-squares line from first to last arm, and the trend test."""
     # The slope of y over places x is the sum of (x - mean x) y over that of (x - mean x)^2.
-    middle = (len(arms) - 1) / 2
-    square = sum((place - middle) ** 2 for place in range(len(arms)))
-    weighted = tuple(((place - middle) / square, _arm(arm, None)) for place, arm in enumerate(arms))
+    steps = len(arms) - 1
+    square = sum((place - steps / 2) ** 2 for place in range(len(arms)))
+    weighted = tuple((steps * (place - steps / 2) / square, _arm(arm, None)) for place, arm in enumerate(arms))
     return Contrast(weighted, of, trend=True)
 
 

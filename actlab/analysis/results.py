@@ -10,14 +10,14 @@ import math
 import operator
 import pathlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from actlab import config as config_lib
 from actlab.analysis.effects import MARGIN
 from actlab.config import LOSS_UNITS, Config, sweep
 from actlab.errors import UserError
 from actlab.workdir import documents as documents_lib
-from actlab.workdir import integrity, records
+from actlab.workdir import integrity, manifest, records
 from actlab.workdir.documents import Documents
 
 FILE = "results.csv"
@@ -162,10 +162,11 @@ def read_each(paths: Sequence[pathlib.Path]) -> list[list[Result]]:
     configs = [source for source in sources if source.config]
     for other in configs[1:]:
         _require_alike(configs[0], other, axes)
+    _require_one_function(sources)
     tables = [source.results(axes) for source in sources]
     done = {result.place for result in itertools.chain(*tables) if result.done}
-    # A run that waits in one workdir may be done in another.
-    tables = [[one for one in table if one.status != WAITING or one.place not in done] for table in tables]
+    # A run that waits, or was stopped, in one workdir may be done in another.
+    tables = [[one for one in table if one.done or one.place not in done] for table in tables]
     every = list(itertools.chain(*tables))
     return [[_with_initial_loss(result, every) for result in table] for table in tables]
 
@@ -200,6 +201,17 @@ def _with_initial_loss(run: Result, results: Sequence[Result]) -> Result:
     return dataclasses.replace(run, initial_loss=math.fsum(known) / len(known))
 
 
+def _require_one_function(sources: Sequence["_Source"]) -> None:
+    """Raises UserError if an activation of one name was another function in another workdir."""
+    for one, other in itertools.combinations(sources, 2):
+        for name in sorted(one.functions.keys() & other.functions.keys()):
+            if manifest.function_difference(one.functions[name], other.functions[name]):
+                raise UserError(
+                    f"{one.path.parent} and {other.path.parent} were trained with different functions named {name!r}: "
+                    "compare runs of one, or give the other another name."
+                )
+
+
 class _Source:
     """A workdir or a file."""
 
@@ -224,7 +236,9 @@ class _Source:
         workdir = records.Workdir(self.path.parent, writes=False)
         config = self.path.with_name("config.json")
         self.config: Config | None = config_lib.load(config) if config.is_file() else None
-        self._fingerprint: str = workdir.manifest().get("data", {}).get("fingerprint", "")[:FINGERPRINT]
+        about = workdir.manifest()
+        self._fingerprint: str = about.get("data", {}).get("fingerprint", "")[:FINGERPRINT]
+        self.functions: dict[str, Any] = about.get("activations", {})
 
     def results(self, axes: Sequence[str]) -> list[Result]:
         curves, tested = _curves(self.path.with_name("metrics.jsonl")), documents(self.path)

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from actlab import config as config_lib
 from actlab.analysis.protocol import LOSS, SENSITIVITY, Claims, Contrast, contrasts_of
 from actlab.analysis.results import DONE, FINGERPRINT, WAITING, read, waiting
 from actlab.analysis.results import FILE as RESULTS
 from actlab.analysis.survival import permanently_dead, revival_rate
 from actlab.analysis.verdicts import Orders
-from actlab.config import user_code
+from actlab.config import sweep, user_code
 from actlab.errors import UserError
 from actlab.files import write_atomically
 from actlab.workdir import documents, integrity, records
@@ -27,6 +28,7 @@ from actlab.workdir.traces import read_censuses
 
 FILE = "study.py"
 _DIGITS = 9
+_ASIDE: tuple[config_lib.Role, ...] = ("external", "recording")  # roles of fields on which no loss depends
 _NAMES = {"CLAIMS": dict, "QUESTIONS": tuple, "ORDERS": dict}
 _ASKED = "write for example ('gelu<relu', 'silu<relu'), or ('gelu<relu',) for one"
 
@@ -76,17 +78,12 @@ def load(path: pathlib.Path, folder: pathlib.Path | None = None) -> Study:
     return Study(folder or path.parent, claims, tuple(questions), orders)
 
 
-def require_named(folder: pathlib.Path) -> None:
-    """Refuses to write into a study's folder, or one of its arms', without its study.py, which decides its claims.
+def owner(folder: pathlib.Path) -> pathlib.Path | None:
+    """The study.py of a study's folder, or of one of its arms'.
 
     It is never run unless it is named: a folder may be somebody else's.
     """
-    for place in (folder, folder.absolute().parent):
-        if (place / FILE).is_file():
-            raise UserError(
-                f"{folder} belongs to the study {place / FILE}, which decides its claims: name that file, "
-                f"--study={place / FILE}, or write elsewhere, --verdicts=FILE."
-            )
+    return next((place / FILE for place in (folder, folder.absolute().parent) if (place / FILE).is_file()), None)
 
 
 @contextlib.contextmanager
@@ -172,8 +169,13 @@ def _require_kept(path: pathlib.Path, rows: Sequence[Mapping[str, Any]], given: 
     """Refuses a table that would replace that of another experiment."""
     if not path.is_file():
         return
-    held, new = _done(records.read_table(path)), set(_done(rows))
-    lost = [row for row in held if row not in new]
+    held, new = _done(records.read_table(path)), _done(rows)
+    # Tables of older versions lack the config.
+    lost = [
+        (*run, *([f"config {config}"] if config else []))
+        for run, config in held.items()
+        if run not in new or (config and config != new[run])
+    ]
     if lost:
         own = path.parent / "mine" / "verdicts.json"
         name, *of = lost[0]
@@ -183,24 +185,25 @@ def _require_kept(path: pathlib.Path, rows: Sequence[Mapping[str, Any]], given: 
         )
 
 
-def _done(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Name, data and scale of each run that is done, which are the same where it is trained again."""
-    found = []
+def _done(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, ...], str]:
+    """By name, data and scale of each run that is done its config, all the same where it is trained again."""
+    found = {}
     for row in rows:
         if row["status"] in DONE:
             scale = [f"data {row.get('data_fingerprint')}", f"{row.get('parameters')} parameters"]
             # The step at which a run diverges may depend on rounding, and with it the number of tokens.
             scale += [f"{row.get('tokens')} tokens"] if row["status"] == "finished" else []
-            found.append((row["run"], *scale))
+            found[row["run"], *scale] = row.get("config", "")
     return found
 
 
 def collect(workdir: pathlib.Path, study: Study) -> list[dict[str, Any]]:
     """The rows of a workdir's results.csv with what its other files add, and a row for each run that is waiting.
 
-    Added are `data_fingerprint`, `curve` (validation losses, "step:loss ..."), D6 and revival at the first census in
-    the second half (`permanently_dead_fraction`, `revival_rate`), and further columns that the study's claims ask for,
-    from the last probe, a mean over layers.
+    Added are `data_fingerprint`, `config` (a fingerprint of the run's fields on which its losses depend), `curve`
+    (validation losses, "step:loss ..."), D6 and revival at the first census in the second half
+    (`permanently_dead_fraction`, `revival_rate`), and further columns that the study's claims ask for, from the last
+    probe, a mean over layers.
     """
     integrity.require_sound(workdir)
     files = Workdir(workdir, writes=False)
@@ -209,12 +212,16 @@ def collect(workdir: pathlib.Path, study: Study) -> list[dict[str, Any]]:
         raise UserError(f"{workdir} holds no results.csv: give a workdir whose runs are done.")
     rows += map(dict, waiting(workdir, rows))
     fingerprint = files.manifest().get("data", {}).get("fingerprint", "")
+    config = workdir / "config.json"
+    known = sweep.expand(config_lib.load(config)) if config.is_file() else ()
+    configs = {run.name: config_lib.fingerprint(run.config, but=_ASIDE)[:FINGERPRINT] for run in known}
     metrics, traces = records.by_run(files.metrics()), records.by_run(files.traces())
     wanted = sorted(study.columns - set(rows[0]) - {"permanently_dead_fraction", "revival_rate"})
     for row in rows:
         waits = row["status"] == WAITING
         mine, traced = ([] if waits else of.get(row["run"], []) for of in (metrics, traces))
         row["data_fingerprint"] = fingerprint[:FINGERPRINT]
+        row["config"] = configs.get(row["run"], "")
         row["curve"] = _curve(mine)
         row |= _deaths(row["run"], traced)
         row |= {name: _last_probe(mine, name) for name in wanted}

@@ -26,7 +26,7 @@ PLANTED = 2.0  # residual sd
 _MARGIN = 0.0025
 _COLLAPSED = 300.0  # residual sd above the others
 
-Law = Literal["normal", "exponential", "lognormal", "t3"]
+Law = Literal["normal", "exponential", "mirrored", "lognormal", "t3", "spikes"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,8 @@ class World:
 
     `levels` are the mean losses of each arm at rising rates, `spread` its residual sd there, `laws` those of its
     residuals, `collapse` the share of seeds that collapse at the highest rates, the last ones. A seed collapses in both
-    arms or in each by itself. `limit` marks a world in which no test of means keeps its level with few seeds.
+    arms or in each by itself; with `of_one` only in the first. `limit` marks a world in which no test of means keeps
+    its level with few seeds, since what decides the means is rarely seen.
     """
 
     name: str
@@ -44,6 +45,7 @@ class World:
     laws: tuple[Law, Law] = ("normal", "normal")
     collapse: tuple[float, ...] = ()
     together: bool = False
+    of_one: bool = False
     limit: bool = False
 
 
@@ -54,6 +56,7 @@ def _valley(bend: float, at: float = 0.0) -> tuple[float, ...]:
 
 _ONE_RATE = World("one rate", ((0.0,), (0.0,)))
 _LEVEL, _SHARP, _RISING = (0.0, 0.0, 0.0), (4.0, 0.0, 4.0), (8.0, 3.0, 0.0)
+_NOISIER = World("one three times as noisy, level rates", (_LEVEL, _LEVEL), (1.0, 3.0))
 WORLDS = (
     World("equal normal noise, level rates", (_LEVEL, _LEVEL)),
     World("equal normal noise, a sharp optimum", (_SHARP, _SHARP)),
@@ -74,7 +77,7 @@ WORLDS = (
     World("20% collapse at the top rate, the same seeds in both", (_RISING, _RISING), collapse=(0.2,), together=True),
     World("30% collapse beyond the best rate", ((3.0, 0.0, 2.0), (3.0, 0.0, 2.0)), collapse=(0.3,)),
     World("30% collapse at the only rate", ((0.0,), (0.0,)), collapse=(0.3,)),
-    World("one three times as noisy, level rates", (_LEVEL, _LEVEL), (1.0, 3.0)),
+    _NOISIER,
     World("one three times as noisy, a sharp optimum", (_SHARP, _SHARP), (1.0, 3.0)),
     World("skewed noise, exponential", (_LEVEL, _LEVEL), laws=("exponential", "exponential")),
     World("skewed noise of one, lognormal", (_SHARP, _SHARP), laws=("lognormal", "normal")),
@@ -88,6 +91,15 @@ WORLDS = (
         ((0.0,), (0.0,)),
         (3.0, 1.0),
         ("lognormal", "normal"),
+        limit=True,
+    ),
+    World("one rate, opposite skews", ((0.0,), (0.0,)), laws=("exponential", "mirrored"), limit=True),
+    World("one rate, 10% of the seeds of one 10 sd worse", ((0.0,), (0.0,)), laws=("spikes", "normal"), limit=True),
+    World(
+        "5% of the seeds of one collapse at the top rate, else its best",
+        (_RISING, (8.0, 3.0, 8.0)),
+        collapse=(0.05,),
+        of_one=True,
         limit=True,
     ),
 )
@@ -137,6 +149,10 @@ def _at_given_rates(n_seeds: int, repeats: int, seed: int) -> Iterator[Check]:
     pairs = [judge_pairs(grid, [_QUESTION], _MARGIN)[0] for grid in grids(WORLDS[0], n_seeds, repeats, rng)]
     for where, is_called in of_pair.items():
         yield at_most(where, sum(map(is_called, pairs)), repeats)
+    uneven = [judge_pairs(grid, [_QUESTION], _MARGIN)[0] for grid in grids(_NOISIER, n_seeds, repeats // 4, rng)]
+    count = sum(pair.sensitivity.verdict in DIFFERENT for pair in uneven)
+    found = at_most("of LR sensitivity, one three times as noisy", count, len(uneven))
+    yield dataclasses.replace(found, holds=True, limit=True)
     planted = grids(_ONE_RATE, n_seeds, repeats, rng, PLANTED)
     count = sum(judge_pairs(grid, [_QUESTION], _MARGIN)[0].at_rates[1.0].verdict == Verdict.REFUTED for grid in planted)
     predicted = paired_power(n_seeds, PLANTED / 2**0.5)
@@ -179,6 +195,8 @@ def grids(world: World, n_seeds: int, repeats: int, rng: np.random.Generator, ef
     draws = rng.uniform(size=(repeats, 1 if world.together else 2, 1, n_seeds))
     shares = np.pad(world.collapse, (levels.shape[1] - len(world.collapse), 0))
     failed = np.broadcast_to(draws < shares[:, None], losses.shape)
+    if world.of_one:
+        failed = failed & np.array([True, False])[:, None, None]
     losses = np.where(failed, _COLLAPSED + losses, losses)
     how = np.where(failed, "collapsed", "").tolist()
     for study, words in zip(losses.tolist(), how, strict=True):
@@ -191,9 +209,14 @@ def grids(world: World, n_seeds: int, repeats: int, rng: np.random.Generator, ef
 
 
 def residuals(law: Law, shape: tuple[int, ...], rng: np.random.Generator) -> Float64[np.ndarray, "..."]:
-    """Of mean 0 and sd 1, but for t with 3 df and the lognormal, whose sample sd is mostly lower."""
-    if law == "exponential":
-        return rng.exponential(size=shape) - 1
+    """Of mean 0 and sd 1, but for t with 3 df and the lognormal, whose sample sd is mostly lower, and for spikes.
+
+    Spikes are normal noise in which one seed in ten is 10 sd above the others.
+    """
+    if law in ("exponential", "mirrored"):
+        return (rng.exponential(size=shape) - 1) * (1 if law == "exponential" else -1)
+    if law == "spikes":
+        return rng.normal(size=shape) + 10 * (rng.uniform(size=shape) < 0.1) - 1
     if law == "lognormal":
         return (np.exp(rng.normal(size=shape)) - math.e**0.5) / ((math.e - 1) * math.e) ** 0.5
     return rng.normal(size=shape) if law == "normal" else rng.standard_t(3, size=shape) / 3**0.5

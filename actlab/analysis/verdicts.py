@@ -192,7 +192,7 @@ def _tests(contrast: Contrast, results: Sequence[Result]) -> Iterator[tuple[Cont
 
 
 def _lies_at(arm: Arm, run: Result) -> bool:
-    axes = dict(run.axes)
+    axes = {"optimizer.weight_decay" if path == "weight_decay" else path: value for path, value in run.axes}
     # A study.py may write 1e-3 where the table has "0.001".
     return all(path in axes and _value(axes[path]) == _value(value) for path, value in arm.where.items())
 

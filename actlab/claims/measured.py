@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import math
 import pathlib
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -33,6 +34,7 @@ class Place:
     table: str
     scale: str
     cells: Mapping[tuple[str, float], Runs]
+    margin: float
 
     @property
     def where(self) -> str:
@@ -45,16 +47,19 @@ class Place:
         return next(int(dict(run.axes)[WARMUP]) for runs in self.cells.values() for run in runs.values())
 
     def losses(self, name: str, rate: float) -> dict[int, float]:
-        """Final losses by seed."""
-        return {seed: run.loss for seed, run in self.cells[name, rate].items()}
+        """Losses by seed, on test where every run has a test loss."""
+        runs = self.cells[name, rate]
+        tested = all(run.test_loss is not None for cell in self.cells.values() for run in cell.values() if run.learned)
+        return {seed: run.test_loss if tested and run.learned else run.loss for seed, run in runs.items()}
 
     def rates(self, *names: str) -> list[float]:
         """The learning rates that all of these activations have, rising."""
         return sorted(set.intersection(*({rate for one, rate in self.cells if one == name} for name in names)))
 
     def best(self, name: str, rates: Sequence[float]) -> float:
-        """The rate of the lowest mean loss."""
-        return min(rates, key=lambda rate: (math.fsum((of := self.losses(name, rate)).values()) / len(of), rate))
+        """The rate of the lowest mean validation loss."""
+        means = {rate: statistics.fmean(run.loss for run in self.cells[name, rate].values()) for rate in rates}
+        return min(rates, key=lambda rate: (means[rate], rate))
 
     def less(self, first: str, second: str, rate: float) -> Effect:
         """The first's loss less the second's."""
@@ -81,7 +86,7 @@ def _places(folder: pathlib.Path, path: pathlib.Path) -> Iterator[Place]:
         whole = {place: cell for place, cell in cells.items() if all(run.done for run in cell.values())}
         if whole:
             scale = results.scale_of([run for run in here if run.done], axes)
-            yield Place(path.parent.relative_to(folder).as_posix(), scale, whole)
+            yield Place(path.parent.relative_to(folder).as_posix(), scale, whole, results.margin_of(here))
 
 
 def _numbers(effect: Effect, p: float | None = None, family: int = 1) -> str:
@@ -92,9 +97,16 @@ def _numbers(effect: Effect, p: float | None = None, family: int = 1) -> str:
     return f"{effect.mean:+.4f} ({CONFIDENCE:.0%} interval {low:+.4f} to {high:+.4f}){adjusted_p}; {effect.n} seeds"
 
 
-def _judged(of: str, effects: Mapping[str, tuple[str, Effect]], decides: bool = True) -> Iterator[Reading]:
+def _margin(having: Sequence[Place]) -> float:
+    """The smallest margin of some places, which differ where their tokenizers do."""
+    return min((place.margin for place in having), default=MARGIN)
+
+
+def _judged(
+    of: str, effects: Mapping[str, tuple[str, Effect]], decides: bool = True, margin: float = MARGIN
+) -> Iterator[Reading]:
     """A reading that differences by place, each named by what it is, lie below 0."""
-    judgements = judge([effect for _, effect in effects.values()]) if effects else []
+    judgements = judge([effect for _, effect in effects.values()], margin) if effects else []
     arms = []
     for (where, (what, _)), one in zip(effects.items(), judgements, strict=True):
         why = f"; {one.reason}" if one.reason else ""
@@ -138,7 +150,8 @@ def follow_ups(folder: pathlib.Path) -> Iterator[Reading]:
                 before = plain.less("gelu", "relu", rate).mean
                 what += f" ({before:+.4f} as it is, changed by {_numbers(change)})"
             effects[f"{place.where}, learning rate {rate:g}"] = what, gap
-    yield from _judged("GELU lower, in arms that change one thing", effects, decides=False)
+    of = "GELU lower, in arms that change one thing"
+    yield from _judged(of, effects, decides=False, margin=_margin(tables))
 
 
 def _gaps(place: Place, rate: float) -> dict[int, float]:
@@ -151,8 +164,8 @@ def level_at_the_text_s_other_low_rate(folder: pathlib.Path) -> Iterator[Reading
     """B13: the two are level at 1e-3, too, which the study's own test of low rates leaves out."""
     having = [place for place in places(folder, DECODER) if MIDDLE in place.rates("relu", "gelu")]
     found = [(place, place.less("gelu", "relu", MIDDLE)) for place in having]
-    equal = adjusted([gap.p_equivalence(MARGIN) for _, gap in found])
-    beyond = adjusted([gap.p_beyond(MARGIN) for _, gap in found])
+    equal = adjusted([gap.p_equivalence(place.margin) for place, gap in found])
+    beyond = adjusted([gap.p_beyond(place.margin) for place, gap in found])
     arms = []
     for (place, gap), p_equal, p_beyond in zip(found, equal, beyond, strict=True):
         verdict, p = Verdict.UNDECIDED, p_equal
@@ -162,14 +175,14 @@ def level_at_the_text_s_other_low_rate(folder: pathlib.Path) -> Iterator[Reading
             verdict, p = Verdict.REFUTED, p_beyond
         arms.append(Arm(place.where, verdict, f"GELU's loss less ReLU's: {_numbers(gap, p, len(found))}."))
     if arms:
-        yield Reading(f"level within {MARGIN:g} at {MIDDLE:g}", tuple(arms))
+        yield Reading(f"level within {_margin(having):.3g} at {MIDDLE:g}", tuple(arms))
     yield from follow_ups(folder)
 
 
 def above_the_best_rate(folder: pathlib.Path) -> Iterator[Reading]:
     """B12: GELU's mean excess over its best loss is lower, over the rates above the best of both activations."""
-    effects = {}
-    for place in places(folder, DECODER):
+    effects, tables = {}, places(folder, DECODER)
+    for place in tables:
         rates = place.rates("relu", "gelu")
         best = {name: place.best(name, rates) for name in ("relu", "gelu")} if rates else {}
         high = [rate for rate in rates if rate > max(best.values())]
@@ -177,7 +190,8 @@ def above_the_best_rate(folder: pathlib.Path) -> Iterator[Reading]:
             excess = {name: _excess(place, name, best[name], high) for name in best}
             listed = ", ".join(f"{rate:g}" for rate in high)
             effects[place.where] = f"GELU's less ReLU's at {listed}", paired(excess["gelu"], excess["relu"])
-    yield from _judged("mean excess over the best loss, at the rates above the best", effects)
+    of = "mean excess over the best loss, at the rates above the best"
+    yield from _judged(of, effects, margin=_margin(tables))
 
 
 def _excess(place: Place, name: str, best: float, high: Sequence[float]) -> dict[int, float]:

@@ -2,10 +2,11 @@
 
   python -m actlab verdict runs/seed_study-1a2b3c4d --question='gelu<relu'
 
-With --study the questions are those of a study.py, which is run, and so are the claims that they decide. Verdicts and a
-copy of the table go into the study's folder, or into one in it that --verdicts names. A table of other runs is never
-replaced. A study that was trained in parts has several workdirs, which differ in their sweep only. The last command
-repeats the verdicts from the committed table.
+Without --study the verdicts on a study's table are printed and not written. With --study the questions are those of a
+study.py, which is run, and so are the claims that they decide. Verdicts and a copy of the table go into the study's
+folder, or into one in it that --verdicts names. A table of other runs is never replaced. A study that was trained in
+parts has several workdirs, which differ in their sweep only. The last command repeats the verdicts from the committed
+table.
 
   python -m actlab verdict runs/NAME --study=experiments/NAME/study.py
   python -m actlab verdict runs/EARLY runs/LATE --study=experiments/NAME/study.py
@@ -69,12 +70,19 @@ def main(argv: Sequence[str]) -> None:
     folder = paths[0] if paths[0].is_dir() else paths[0].parent
     is_arm = len(paths) == 1 and home and home.resolve() in (folder.resolve(), *folder.resolve().parents)
     place = home if home and not is_arm else folder
-    out = pathlib.Path(given.verdicts) if given.verdicts else place / verdicts.FILE
+    out: pathlib.Path | None = pathlib.Path(given.verdicts) if given.verdicts else place / verdicts.FILE
+    unwritten = ""
     if given.study:
         study: studies.Study | None = studies.load(pathlib.Path(given.study), out.parent)
     else:
         study = None
-        studies.require_named(out.parent)
+        if owner := studies.owner(out.parent):
+            if given.verdicts:
+                raise UserError(
+                    f"--verdicts={out} belongs to the study {owner}, which decides its claims: name that file, "
+                    f"--study={owner}, or write elsewhere."
+                )
+            out, unwritten = None, f"not written: --study={owner} decides this study's claims and writes them"
     with contextlib.ExitStack() as stack:
         tables = [stack.enter_context(studies.table_of(study, paths))] if study else paths
         results = results_lib.read(tables)
@@ -85,23 +93,23 @@ def main(argv: Sequence[str]) -> None:
         study = study.of(names) if study else None
         asked = given.question or (study.questions if study and not given.baseline else ())
         questions = [protocol.parse_question(text, names) for text in asked]
-        compared = comparison.compare(results, questions, given.margin, given.baseline)
+        workdirs = [records.Workdir(path if path.is_dir() else path.parent, writes=False) for path in paths]
+        looks = [look for workdir in workdirs for look in manifest.looks(workdir)]
+        compared = comparison.compare(results, questions, given.margin, given.baseline, looks)
         decisions = verdicts.decide(study.claims, results, given.margin) if study else None
         agreements = verdicts.agreements(study.orders, compared) if study else []
-        if study:
-            out.parent.mkdir(exist_ok=True)  # of an arm, in the study's
-        verdicts.write(out, compared, decisions, agreements)
+        if out:
+            if study:
+                out.parent.mkdir(exist_ok=True)  # of an arm, in the study's
+            verdicts.write(out, compared, decisions, agreements)
     for one in compared:
         console.print(comparison.show(one))
-    for path in paths:
-        for warning in manifest.looks(records.Workdir(path if path.is_dir() else path.parent, writes=False)):
-            console.print(f"warning     {warning}")
     for one in agreements:
         place = f"with {one['with']}, at this scale ({one['scale']})"
         console.print(f"order       tau {one['tau']:+.2f} (p {one['p']:.2g}) {place}")
     for id, decision in (decisions or {}).items():
         console.print(f"claim       {id} {decision.verdict} at this scale: {decision.deciding}")
-    console.print(f"verdicts    {out}")
+    console.print(f"verdicts    {out or unwritten}")
     if latex_file:
         command.write(latex_file, latex.table(compared))
         console.print(f"table       {latex_file}")

@@ -10,7 +10,7 @@ from typing import Any
 from ml_collections import config_dict
 
 from actlab.config import rules
-from actlab.config.schema import Config, fields, get, key_of, paths
+from actlab.config.schema import Config, Role, fields, get, key_of, paths
 from actlab.errors import UserError, shown
 from actlab.files import digest, parse_json, read_json
 
@@ -146,13 +146,13 @@ def load(path: pathlib.Path) -> Config:
         raise UserError(f"{path}: {error}") from error
 
 
-def fingerprint(config: Config) -> str:
-    """SHA-256, in hex, of the fields that are part of a run's identity and not at their defaults.
+def fingerprint(config: Config, *, but: tuple[Role, ...] = ("external",)) -> str:
+    """SHA-256, in hex, of the fields that are not at their defaults, but for those of some roles.
 
     So a field that a later version adds, at the default that is what this version does, changes no fingerprint.
     """
     defaults = flat(Config())
-    own = {path: value for path, value in flat(config).items() if path not in paths("external")}
+    own = {path: value for path, value in flat(config).items() if not fields()[path].metadata["roles"] & set(but)}
     identity = {path: value for path, value in own.items() if value != defaults.get(path)}
     return digest(identity)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import altair as alt
 
-from actlab.analysis.comparison import Comparison, qualified
+from actlab.analysis.comparison import UNRESOLVED, Comparison, qualified
 from actlab.analysis.effects import Effect, Verdict, from_zero, nats
 from actlab.analysis.ranking import View, step_seconds
 from actlab.report import charts
@@ -61,9 +61,10 @@ def ranking(study: Study, compared: Compared, shown: charts.Shown) -> Section:
         "ranking-figure",
         shown,
         rows,
-        f"{_read_on(compared)} loss, {study.unit}",
+        f"loss, {study.unit}",
         f"{_said(rows)} Each activation at its own best learning rate.",
-        f"Mean over seeds at each activation's own best learning rate, with its 95% interval. Colour and shape: loss "
+        f"Mean over seeds at each activation's own best learning rate, with its 95% interval: of {_read_on(compared)} "
+        "loss; of validation loss where a view ends runs early. Colour and shape: loss "
         f"lower or higher than that of {against}, equal within the margin, or open (after Holm); the dotted line is "
         f"{against}. Intervals that overlap may belong to a difference that is shown: differences are paired by seed.",
         {"ranking": {}},
@@ -172,6 +173,7 @@ def _table(study: Study, found: Mapping[str, Comparison]) -> Table:
         for standing in one.main.standings:
             judged = pairs.get((standing.activation, one.baseline))
             best = "" if standing.best_rate is None else charts.rate(standing.best_rate)
+            unresolved = judged.effect.unresolved if judged else standing.unresolved
             links.append(charts.runs_with(standing.activation, best, name))
             rows.append(
                 [
@@ -181,7 +183,7 @@ def _table(study: Study, found: Mapping[str, Comparison]) -> Table:
                     charts.number(judged.effect.mean if judged else None, "+"),
                     charts.span(judged.effect.interval if judged else None, "+"),
                     charts.number(judged.p if judged else None, ".2g"),
-                    f"{of[standing.activation]}{', rate not resolved' if standing.unresolved else ''}",
+                    f"{of[standing.activation]}{f', {UNRESOLVED}' if unresolved else ''}",
                     charts.number(standing.best_rate, "g"),
                     charts.number(standing.seeds, "d"),
                     charts.number(standing.runs, "d"),

@@ -147,6 +147,9 @@ def read(paths: Sequence[pathlib.Path]) -> Study:
         if path not in found:  # a table was checked when it was read
             integrity.require_sound(path)
         results = found.get(path, ())
+        counts = collections.Counter(result.run for result in results)
+        if twice := [name for name, count in counts.items() if count > 1]:
+            raise UserError(f"{path / results_lib.FILE}: {twice[0]} comes twice: remove one of the rows.")
         source = _source(path, results)
         sources.append(source)
         runs += _runs(source, {result.run: result for result in results})

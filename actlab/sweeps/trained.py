@@ -151,11 +151,6 @@ def _restore(workdir: pathlib.Path, folder: pathlib.Path, program: Program) -> t
     return state, step
 
 
-# Where functions are compared. 20 is for activations that are bounded or clipped beyond 6.
-INPUTS = np.array([-20.0, *np.linspace(-6, 6, 25), 20.0], np.float32)
-# A choice: a quarter of the distance between GELU and its tanh approximation. How far devices differ is not measured.
-RTOL, ATOL = 1e-5, 1e-4
-
 FunctionValues = dict[str, dict[str, list[float | None]]]
 
 
@@ -168,7 +163,7 @@ def named_activations(config: Config) -> dict[str, str]:
 
 
 def function_values(configs: Iterable[Config]) -> FunctionValues:
-    """Values at INPUTS by activation: fn and its slope, value_fn of gated ones, draw of random ones.
+    """Values at `manifest.INPUTS` by activation: fn and its slope, value_fn of gated ones, draw of random ones.
 
     Trained parameters have their initial values; values that are not finite are None.
     """
@@ -183,7 +178,7 @@ def require_same_functions(workdir: Workdir, computed: FunctionValues) -> None:
     """
     known = workdir.manifest().get("activations", {})
     for name in sorted(computed.keys() & known.keys()):
-        found = function_difference(known[name], computed[name])
+        found = manifest.function_difference(known[name], computed[name])
         if found is not None:
             what, x, before, now = found
             raise UserError(
@@ -192,23 +187,9 @@ def require_same_functions(workdir: Workdir, computed: FunctionValues) -> None:
             )
 
 
-def function_difference(
-    one: dict[str, list[float | None]], other: dict[str, list[float | None]]
-) -> tuple[str, float, float | None, float | None] | None:
-    """Where two notes of an activation first differ: (function, x, one value, other value); None if they agree."""
-    nothing = [None] * len(INPUTS)
-    for what in sorted(one.keys() | other.keys()):
-        both = one.get(what, nothing), other.get(what, nothing)
-        arrays = [np.array([np.nan if value is None else value for value in values]) for values in both]
-        apart = np.flatnonzero(~np.isclose(*arrays, rtol=RTOL, atol=ATOL, equal_nan=True))
-        if len(apart):
-            return what, float(INPUTS[apart[0]]), both[0][apart[0]], both[1][apart[0]]
-    return None
-
-
 @functools.cache
 def _values(record: Activation) -> dict[str, list[float | None]]:
-    x = jnp.asarray(INPUTS)
+    x = jnp.asarray(manifest.INPUTS)
     fn, slope = jax.jvp(record.fn, (x,), (jnp.ones_like(x),))
     found: dict[str, Any] = {"fn": fn, "slope": slope}
     if record.gated:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from actlab import config as config_lib
 from actlab.config import Config
@@ -21,6 +22,12 @@ from actlab.errors import UserError
 from actlab.workdir.records import Sealed, Workdir
 
 PACKAGES = "actlab jax jaxlib flax optax orbax-checkpoint tensorflow-datasets tokenizers numpy".split()
+
+
+# Where functions are compared. 20 is for activations that are bounded or clipped beyond 6.
+INPUTS = np.array([-20.0, *np.linspace(-6, 6, 25), 20.0], np.float32)
+# A choice: a quarter of the distance between GELU and its tanh approximation. How far devices differ is not measured.
+RTOL, ATOL = 1e-5, 1e-4
 
 
 def require_same_config(workdir: Workdir, config: Config) -> None:
@@ -126,6 +133,20 @@ def end(workdir: Workdir, part: str, step: int, rows: Sealed) -> None:
 def extensions(workdir: Workdir) -> list[dict[str, Any]]:
     """When runs were added to those that the workdir was begun with, how many there were and how many came."""
     return workdir.manifest().get("extensions", [])
+
+
+def function_difference(
+    one: dict[str, list[float | None]], other: dict[str, list[float | None]]
+) -> tuple[str, float, float | None, float | None] | None:
+    """Where two notes of an activation first differ: (function, x, one value, other value); None if they agree."""
+    nothing = [None] * len(INPUTS)
+    for what in sorted(one.keys() | other.keys()):
+        both = one.get(what, nothing), other.get(what, nothing)
+        arrays = [np.array([np.nan if value is None else value for value in values]) for values in both]
+        apart = np.flatnonzero(~np.isclose(*arrays, rtol=RTOL, atol=ATOL, equal_nan=True))
+        if len(apart):
+            return what, float(INPUTS[apart[0]]), both[0][apart[0]], both[1][apart[0]]
+    return None
 
 
 def looks(workdir: Workdir) -> list[str]:

@@ -8,9 +8,11 @@ from rich.console import Console
 
 from actlab.analysis import comparison, crossed
 from actlab.analysis import results as results_lib
-from actlab.analysis.crossed import seeds_and_documents
+from actlab.analysis.contrasts import Grid, Score
+from actlab.analysis.crossed import of_pair, seeds_and_documents
 from actlab.analysis.effects import Effect
 from actlab.workdir import documents
+from actlab.workdir.documents import Documents
 from actlab.workdir.records import Workdir
 
 
@@ -130,3 +132,16 @@ def test_without_all_documents_of_the_best_rates_there_is_none(tables, tmp_path,
     (pair,) = compared.main.pairs
     assert pair.seeds_and_documents is None and "seeds_and_documents" not in pair.as_dict()["own_best"]
     assert "seeds and documents" not in shown(compared)
+
+
+def test_documents_that_another_part_padded_with_empty_ones_are_the_same():
+    rng = np.random.default_rng(1)
+    entries = [
+        (name, 1e-3, seed, Score(0.0, "", f"{name}{seed}", test=0.0)) for name in "ab" for seed in range(N_SEEDS)
+    ]
+    known = {score.run: Documents(rng.normal(size=len(TARGETS)).astype("f4"), TARGETS) for _, _, _, score in entries}
+    padded = {
+        run: Documents(np.append(one.nats, [0, 0]), np.append(one.targets, [0, 0])) if run[1] < "3" else one
+        for run, one in known.items()
+    }
+    assert of_pair("ab", Grid.of(entries), padded) == of_pair("ab", Grid.of(entries), known) is not None

@@ -10,6 +10,7 @@ from actlab.analysis import results as results_lib
 from actlab.analysis.results import conditions
 from actlab.config import Config
 from actlab.errors import UserError
+from actlab.files import signed
 
 
 def workdir(tables, folder, rows, metrics=(), **changes):
@@ -253,3 +254,22 @@ def test_a_run_given_twice_and_no_runs_are_refused(tables):
         conditions(tables.read([*grid(tables), grid(tables)[0]]))
     with pytest.raises(UserError, match="no runs"):
         conditions([])
+
+
+def test_a_run_that_was_stopped_in_one_workdir_and_done_in_another_is_done(tables, tmp_path):
+    rows = grid(tables)
+    stopped = [rows[0] | {"status": "stopped", "steps": 7, "tokens": 7 * 64}, *rows[1:2]]
+    paths = [workdir(tables, tmp_path / name, of) for name, of in (("a", stopped), ("b", [rows[0], *rows[2:]]))]
+    (condition,) = conditions(results_lib.read(paths))
+    assert len(condition.results) == len(rows) and not condition.warnings and not condition.to_come
+
+
+def test_workdirs_whose_activations_of_one_name_differ_are_not_compared(tables, tmp_path):
+    rows = grid(tables)
+    paths = [workdir(tables, tmp_path / name, of) for name, of in (("a", rows[:2]), ("b", rows[2:]))]
+    for path, value in zip(paths, (0.1, 0.1), strict=True):
+        (path / "manifest.json").write_text(json.dumps(signed({"activations": {"gelu": {"fn": [value] * 27}}})))
+    results_lib.read(paths)
+    (paths[1] / "manifest.json").write_text(json.dumps(signed({"activations": {"gelu": {"fn": [0.9] * 27}}})))
+    with pytest.raises(UserError, match="different functions named 'gelu'"):
+        results_lib.read(paths)

@@ -197,6 +197,7 @@ def test_that_a_sweep_grew_is_told_where_its_study_is_named_too(folders):
     (workdir / "manifest.json").write_text(json.dumps(signed(manifest | {"extensions": [{"runs": 10, "added": 10}]})))
     for flags in ({"study": study / "study.py"}, {"question": "gelu<relu"}):
         assert f"warning     {workdir}: 10 runs were added to 10 by --extend" in run(workdir, **flags)
+    assert "10 runs were added" in (study / "verdicts.json").read_text()
 
 
 @pytest.fixture
@@ -225,7 +226,19 @@ def parts(folders):
 def told_by(study):
     """The rows of a study's table by name, and its claim but for the line of its first row."""
     claim = claim_in(study)
-    return sorted(rows_of(study), key=lambda row: row["run"]), claim | {"evidence": claim["evidence"] | {"row": ""}}
+    rows = [row | {"config": ""} for row in rows_of(study)]  # which the whole workdir lacks
+    return sorted(rows, key=lambda row: row["run"]), claim | {"evidence": claim["evidence"] | {"row": ""}}
+
+
+def test_a_run_of_another_config_does_not_replace_one_of_the_same_name(folders):
+    workdir, study = folders
+    sweep_of(workdir, (1e-3, 3e-3))
+    run(workdir, study=study / "study.py")
+    sweep_of(workdir, (1e-3, 3e-3), **{"train.log_every": 7})
+    run(workdir, study=study / "study.py")
+    sweep_of(workdir, (1e-3, 3e-3), **{"optimizer.clip_norm": 0.5})
+    with pytest.raises(UserError, match="lacks 20, .* config [0-9a-f]{12}"):
+        run(workdir, study=study / "study.py")
 
 
 def test_a_study_trained_in_parts_is_one_table(folders, parts):

@@ -28,12 +28,13 @@ def of_world(words, n_seeds=8, repeats=300):
     return validity._of_world(world(words), n_seeds, repeats, 0)
 
 
-def test_all_worlds_hold_but_the_known_limit():
+def test_all_worlds_hold_but_the_known_limits():
     checks = list(validity.check([], 6, REPEATS, 0))
     assert all(one.holds for one in checks)
-    (limit,) = [one for one in checks if one.limit]
-    assert limit.name == "one rate, one arm three times as noisy and skewed"
-    assert not any(name in limit.found for name in ("0.0% (", "1.0% (")), "it is there because it errs"
+    limits = {one.name: float(one.found.partition("%")[0]) for one in checks if one.limit}
+    assert len(limits) == 5
+    # They are there because they err; of opposite skews a hundred studies may not show it.
+    assert all(share > 5 for name, share in limits.items() if "opposite" not in name), limits
 
 
 def idle(self, mean=0.0, alternative="two-sided"):
@@ -67,7 +68,7 @@ def test_another_power_than_the_predicted_one_is_found(monkeypatch):
     for wrong in (0.5, 0.99):
         monkeypatch.setattr(validity, "paired_power", lambda *_, wrong=wrong: wrong)
         checks = list(validity._at_given_rates(6, REPEATS, 0))
-        assert [one.holds for one in checks] == [True, True, False]
+        assert [one.holds for one in checks] == [True, True, True, False]
 
 
 def test_simulated_runs_have_the_noise_the_failures_and_the_effect_that_were_asked_for():

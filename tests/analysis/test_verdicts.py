@@ -110,7 +110,7 @@ def test_a_trend_over_ordered_arms(tables, slope, verdict):
     decision = word(tables, planted(tables, levels), falls(names, of=protocol.SENSITIVITY))
     assert decision.verdict == verdict
     evidence = decision.as_dict()["evidence"]
-    assert evidence["mean"] == pytest.approx(slope / 2, abs=0.01) and evidence["trend"]["p"] < 0.001
+    assert evidence["mean"] == pytest.approx(1.5 * slope, abs=0.01) and evidence["trend"]["p"] < 0.001
 
 
 def test_a_slope_without_order_is_no_trend(tables):

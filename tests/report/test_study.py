@@ -37,6 +37,15 @@ def test_an_axis_that_does_not_vary_is_no_condition(six):
     assert read([six]).conditions == ("",)
 
 
+def test_a_run_that_a_table_has_twice_is_refused(six):
+    table = six / "results.csv"
+    before = table.read_text()
+    table.write_text(before + before.splitlines()[-1] + "\n")
+    with pytest.raises(UserError, match="comes twice"):
+        read([six])
+    table.write_text(before)
+
+
 @pytest.mark.parametrize("held", [True, False])
 def test_runs_without_a_result_are_in_training_or_not_finished(workdirs, tmp_path, held):
     config = workdirs.config_of(AXES)

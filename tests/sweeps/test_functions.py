@@ -10,6 +10,7 @@ from actlab import activations
 from actlab.config import replace
 from actlab.errors import UserError
 from actlab.sweeps import session, trained
+from actlab.workdir import manifest
 from actlab.workdir.records import Workdir
 
 
@@ -46,11 +47,11 @@ def test_what_is_noted_is_what_the_model_computes(config, bent, tmp_path):
         config, **{"finetune.from_checkpoint": "w", "finetune.swap.from": "bent", "finetune.swap.to": "geglu"}
     )
     noted = trained.function_values([config, replace(fine, **{"finetune.swap.blocks": 1})])
-    assert noted["bent"]["fn"] == pytest.approx([1.5 * x if x > 0 else 0.5 * x for x in trained.INPUTS])
+    assert noted["bent"]["fn"] == pytest.approx([1.5 * x if x > 0 else 0.5 * x for x in manifest.INPUTS])
     assert noted["bent"]["slope"][:5] == [0.5] * 5 and noted["bent"].keys() == {"fn", "slope"}
-    assert noted["geglu"]["value_fn"] == pytest.approx(trained.INPUTS.tolist())
+    assert noted["geglu"]["value_fn"] == pytest.approx(manifest.INPUTS.tolist())
     assert noted.keys() == {"bent", "geglu"}, "a decoder has no head or pooler with an activation"
-    assert noted["geglu"]["fn"] == pytest.approx(jax.nn.gelu(trained.INPUTS, approximate=False).tolist(), abs=1e-5)
+    assert noted["geglu"]["fn"] == pytest.approx(jax.nn.gelu(manifest.INPUTS, approximate=False).tolist(), abs=1e-5)
     drawn = trained.function_values([replace(config, **{"model.activation": "stochastic_gelu"})])
     assert drawn["stochastic_gelu"]["draw"]
 
@@ -94,7 +95,7 @@ relu_with_another_slope.defjvp(lambda x, dx: (jax.nn.relu(x[0]), 0.9 * dx[0]))
 )
 def test_small_edits_are_found(one, other, what):
     noted = [trained._values(activations.Activation("mine", fn, "", "ours")) for fn in (one, other)]
-    assert trained.function_difference(noted[0], noted[0]) is None and trained.function_difference(*noted)[0] == what
+    assert manifest.function_difference(noted[0], noted[0]) is None and manifest.function_difference(*noted)[0] == what
 
 
 def test_a_workdir_that_notes_no_function_is_taken_as_it_is(config, bent, tmp_path):

@@ -103,8 +103,8 @@ class Job:
 def make(config: Config, specs: Sequence[ProgramSpec], root: pathlib.Path, files: tuple[str, ...]) -> list[Job]:
     """A job per program, of a config whose programs are `specs`; a program keeps its number when the sweep grows."""
     runs = {run.name: run for run in sweep.expand(config)}
-    files = [file for file in root.glob("*.json") if file.stem.isdecimal()]
-    numbers = {run.name: int(file.stem) for file in files for run in sweep.expand(config_lib.load(file))}
+    configs = [file for file in root.glob("*.json") if file.stem.isdecimal()]
+    numbers = {run.name: int(file.stem) for file in configs for run in sweep.expand(config_lib.load(file))}
     fresh = itertools.count(max(numbers.values(), default=-1) + 1)
     jobs = []
     for spec, label in zip(specs, plan.labels(specs), strict=True):
@@ -183,7 +183,7 @@ def _computed(path: pathlib.Path, manifests: Iterable[Mapping[str, Any]]) -> tra
     """What the activations of all jobs compute; raises UserError if one name has two functions."""
     computed: trained.FunctionValues = {}
     for name, theirs in itertools.chain.from_iterable(one.get("activations", {}).items() for one in manifests):
-        if trained.function_difference(computed.setdefault(name, theirs), theirs):
+        if manifest.function_difference(computed.setdefault(name, theirs), theirs):
             raise UserError(
                 f"--workdir={path}: jobs were trained with different functions named {name!r}: choose another "
                 "workdir, and leave the file that registers it unchanged."
