@@ -50,7 +50,10 @@ class Place:
         """Losses by seed, on test where every run has a test loss."""
         runs = self.cells[name, rate]
         tested = all(run.test_loss is not None for cell in self.cells.values() for run in cell.values() if run.learned)
-        return {seed: run.test_loss if tested and run.learned else run.loss for seed, run in runs.items()}
+        return {
+            seed: run.test_loss if tested and run.learned and run.test_loss is not None else run.loss
+            for seed, run in runs.items()
+        }
 
     def rates(self, *names: str) -> list[float]:
         """The learning rates that all of these activations have, rising."""

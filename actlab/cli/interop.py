@@ -1,6 +1,6 @@
 """Converts weights to and from directories of Hugging Face transformers.
 
-  python -m actlab interop runs/NAME --to=DIR   writes a trained run: GPT-2, LLaMA or BERT, whichever it is
+  python -m actlab interop runs/NAME --to=DIR   writes a trained run, as the nearest of 13 families
   python -m actlab interop --from=DIR           shows the model in a directory as config fields
 
 The newest valid checkpoint is used; --run names one run of a sweep.

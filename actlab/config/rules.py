@@ -8,7 +8,7 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from actlab.config.schema import CLASSES, Axis, Config, ModelConfig, fields, types_of
+from actlab.config.schema import CLASSES, Axis, Config, DataConfig, ModelConfig, fields, types_of
 from actlab.errors import CONTROL, UserError, shown, suggestion
 from actlab.files import fault_of_path
 
@@ -48,6 +48,23 @@ def unknown(path: str, valid: Iterable[str]) -> str:
     if absent := _ABSENT.get(path, _ABSENT.get(last)):
         return f"unknown field config.{path}: {absent}; leave it out."
     return f"unknown field config.{path}: {suggestion(_ELSEWHERE.get(last, path), valid)}"
+
+
+def _check_proportions(model: ModelConfig) -> None:
+    """Refuses what does not widen with d_model: mup scales all matrices by it alone."""
+    wide = (("d_ff", model.d_ff, 4 * model.d_model), ("d_head", model.d_head, model.d_model // model.n_heads))
+    for name, value, proportional in wide:
+        if value not in (None, proportional):
+            raise UserError(
+                f"config.model.{name}={value} does not widen with config.model.d_model={model.d_model}, and mup scales "
+                f"by that alone: leave it at None, which is {proportional}, or set config.model.parametrization="
+                "'standard'."
+            )
+    if model.d_hidden is not None:
+        raise UserError(
+            f"config.model.d_hidden={model.d_hidden} is a fixed width, and mup scales by d_model alone: leave it at "
+            "None, or set config.model.parametrization='standard'."
+        )
 
 
 def require_path(path: str) -> None:
@@ -186,6 +203,11 @@ def _check_model(model: ModelConfig) -> None:
         raise UserError(
             "config.model.residual='parallel' needs norms before the sublayers: set config.model.norm_position='pre'."
         )
+    if model.kind == "decoder" and model.n_segments != ModelConfig.n_segments:
+        raise UserError(
+            f"config.model.n_segments={model.n_segments} has no effect in a decoder: set config.model.kind='encoder', "
+            "or keep the default."
+        )
     if model.scale_embeddings and model.kind == "encoder":
         raise UserError("config.model.scale_embeddings=True has no effect in an encoder: set it to False.")
     if model.d_embedding is not None and model.kind == "decoder":
@@ -199,6 +221,8 @@ def _check_model(model: ModelConfig) -> None:
             f"config.model.{which}={getattr(model, which)} is not part of mup: set "
             "config.model.parametrization='standard', or leave it at its default."
         )
+    if model.parametrization == "mup":
+        _check_proportions(model)
     if model.kind == "decoder" and model.n_classes:
         raise UserError(
             f"config.model.n_classes={model.n_classes} needs a pooler, which only encoders have: "
@@ -296,6 +320,11 @@ def rotary_scaling(text: str) -> RotaryScaling | None:
 
 
 def _check_data(config: Config) -> None:
+    if config.model.kind == "decoder" and config.data.mask_fraction != DataConfig.mask_fraction:
+        raise UserError(
+            f"config.data.mask_fraction={config.data.mask_fraction} has no effect in a decoder, which masks nothing: "
+            "set config.model.kind='encoder', or keep the default."
+        )
     if config.data.packing == "padded" and config.data.corruption != "none":
         raise UserError(
             f"config.data.corruption={config.data.corruption!r} leaves no documents to pad: "

@@ -112,7 +112,10 @@ OURS = {
     "linear": "identity",
 }
 # Of several names of theirs the first.
-PLAIN = {ours: theirs for theirs, ours in reversed(OURS.items())} | {"gelu_tanh_jax": "gelu_new"}
+PLAIN = {ours: theirs for theirs, ours in reversed(OURS.items())} | {
+    "gelu_tanh_jax": "gelu_new",
+    "stochastic_gelu": "gelu",  # which it is but in training
+}
 GATED = {
     "swiglu": "silu",
     "geglu": "gelu",

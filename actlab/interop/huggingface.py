@@ -18,7 +18,7 @@ import numpy as np
 from actlab import config as config_lib
 from actlab import models
 from actlab.config import Config, ModelConfig
-from actlab.errors import UserError
+from actlab.errors import UserError, suggestion
 from actlab.files import flush, read_json
 from actlab.interop import tensors
 from actlab.interop.architecture import CONFIG, Family, Fields, Link, Shape, Weights, flat, nested, read_fields
@@ -150,6 +150,8 @@ def _written(
     config: ModelConfig, leaves: dict[str, Weights], model_type: str | None, padding: int | None
 ) -> tuple[dict[str, Any], dict[str, Weights]]:
     """What config.json and the tensors are, of the first family that has such a model."""
+    if model_type is not None and model_type not in FAMILIES:
+        raise UserError(f"model_type={model_type!r} is not known: {suggestion(model_type, FAMILIES)}")
     nearest = "bert" if config.kind == "encoder" else "llama" if config.position == "rotary" else "gpt2"
     refusals: dict[str, UserError] = {}
     for name in dict.fromkeys([model_type or nearest, nearest, *FAMILIES]):
@@ -326,7 +328,12 @@ def _replacing(target: pathlib.Path) -> Iterator[pathlib.Path]:
             flush(*(place / "new").iterdir(), place / "new")
             if target.exists():  # a folder with files cannot be replaced in one step
                 os.rename(target, place / "old")
-            os.rename(place / "new", target)
+            try:
+                os.rename(place / "new", target)
+            except OSError:
+                if (place / "old").exists():
+                    os.rename(place / "old", target)
+                raise
         finally:
             shutil.rmtree(place, ignore_errors=True)
     except OSError as error:

@@ -96,7 +96,7 @@ def dense(spec: Spec, features: int, name: str, std: float) -> nn.Dense:
 
 def embedding(spec: Spec, n_entries: int, name: str) -> nn.Embed:
     """A table of float32 vectors, N(0, table_std^2)."""
-    init = nn.initializers.normal(table_std(spec))
+    init = nn.initializers.normal(table_std(spec, spec.d_embedding))
     return nn.Embed(n_entries, spec.d_embedding, embedding_init=init, name=name)
 
 
@@ -136,12 +136,12 @@ class Output(nn.Module):
         return readout(spec, kernel_DV, self.param("bias", bias, shape[1:], jnp.float32) if biased else None)
 
 
-def table_std(spec: Spec, inputs: int | None = None) -> float:
+def table_std(spec: Spec, inputs: int) -> float:
     """Standard deviation of embeddings and of the projection to logits: 0.02, or 1/sqrt(inputs) with init "fan_in".
 
-    Unless told otherwise there are D inputs. Under mup it is that of the base width at every width.
+    Under mup it is that of the base width at every width.
     """
-    return math.sqrt(spec.width_ratio / (inputs or spec.d_model)) if spec.init == "fan_in" else INIT_STD
+    return math.sqrt(spec.width_ratio / inputs) if spec.init == "fan_in" else INIT_STD
 
 
 def matrix_std(spec: Spec, inputs: int | None = None) -> float:
@@ -164,7 +164,8 @@ def feed_forward_std(spec: Spec) -> tuple[float, float]:
     With init "gain" or "fan_in" the input, which a norm has given the rms 1, reaches the activation at N(0, 1), and
     what follows it is drawn at its gain, 1 / sqrt(E f(Z)^2), over sqrt(F), or 1 / sqrt(F) after a norm of the hidden
     units: the layer keeps the second moment, whatever the activation (He et al. 2015, arXiv:1502.01852, section 2.2,
-    for ReLU). GPT-2's factor 1 / sqrt(2 N) stays.
+    for ReLU). GPT-2's factor 1 / sqrt(2 N) stays. Of an activation with a `draw` the gain is that of its expectation;
+    what is drawn in training is larger (stochastic_gelu by 8%).
     """
     if spec.init == "gpt2":
         return matrix_std(spec), residual_std(spec)

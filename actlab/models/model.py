@@ -52,7 +52,10 @@ class Model:
         return dataclasses.replace(self, spec=dataclasses.replace(self.spec, **fields))
 
     def init(self, key: PRNGKeyArray) -> Params:
-        """Parameters in float32; arrays of the same name and shape are equal for every activation."""
+        """Parameters in float32; arrays of the same name and shape are equal for every activation.
+
+        With init "gain" and "fan_in" the feed-forward's second projections are equal but for the activation's gain.
+        """
         network = Encoder(self.spec) if self.spec.kind == "encoder" else Decoder(self.spec)
         # Any tokens do: no parameter depends on their number.
         return network.init(key, jnp.zeros((1, 2), jnp.int32))["params"]

@@ -24,8 +24,12 @@ from actlab.errors import UserError
 COORDINATOR = "JAX_COORDINATOR_ADDRESS"
 BATCH = ("data", "fsdp")  # the mesh axes that the batch is split along
 CGROUP = pathlib.Path("/sys/fs/cgroup")
-# What a container may take and what it has taken: of version 2, and of version 1.
-LIMITS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
+# What a container may take, what it has taken, and how much of that are files that the kernel gives back: of version 2,
+# and of version 1.
+LIMITS = (
+    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
+)
 RESERVE = 0.1  # share of memory left for evaluation, checkpoints and fragmentation
 _REPEATS = 14  # products in one timed call, an even number
 _SECONDS = 0.1  # of a measurement of the peak
@@ -136,13 +140,20 @@ def sharding(mesh: Mesh, *axes: str | tuple[str, ...] | None) -> NamedSharding:
 
 def state_shardings(mesh: Mesh, state: Any) -> Any:
     """Shardings of arrays [R, ...]: along lanes, and along fsdp at the longest axis that it divides."""
-    return jax.tree.map(lambda leaf: NamedSharding(mesh, _state_spec(mesh.shape["fsdp"], leaf.shape)), state)
+
+    def sharded(path: Any, leaf: Any) -> NamedSharding:
+        is_table = any(str(getattr(key, "key", "")).endswith("_embedding") for key in path)
+        return NamedSharding(mesh, _state_spec(mesh.shape["fsdp"], leaf.shape, is_table))
+
+    return jax.tree_util.tree_map_with_path(sharded, state)
 
 
-def _state_spec(n_fsdp: int, shape: tuple[int, ...]) -> PartitionSpec:
+def _state_spec(n_fsdp: int, shape: tuple[int, ...], is_table: bool = False) -> PartitionSpec:
     axes: list[str | None] = ["lane", *(None for _ in shape[1:])]
-    # Norms and biases stay whole: they are small, and gathering them costs more than it saves.
+    # Norms and biases stay whole: they are small, and gathering them costs more than it saves. Tables of embeddings are
+    # split at their entries or not at all: XLA copies [B, L, D] to every device where vectors are in parts.
     divisible = [axis for axis in range(1, len(shape)) if len(shape) > 2 and shape[axis] % n_fsdp == 0]
+    divisible = [axis for axis in divisible if axis == 1 or not is_table]
     if n_fsdp > 1 and divisible:
         axes[max(divisible, key=lambda axis: shape[axis])] = "fsdp"
     return PartitionSpec(*axes)
@@ -193,10 +204,11 @@ def free_memory() -> int:
         if line.startswith("MemAvailable:"):
             host = int(line.split()[1]) * 1024
     # A container may have less, and its kernel ends what takes more without a word.
-    for names in LIMITS:
+    for *names, stat, cache in LIMITS:
         with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
             limit, used = (int((CGROUP / name).read_text()) for name in names)
-            host = min(host, max(0, limit - used))
+            facts = dict(line.split() for line in (CGROUP / stat).read_text().splitlines())
+            host = min(host, max(0, limit - used + int(facts.get(cache, 0))))
     return host // jax.local_device_count()
 
 

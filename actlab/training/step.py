@@ -25,7 +25,8 @@ class Lane(NamedTuple):
 class TrainState(NamedTuple):
     """All that a run carries from step to step, and all that a checkpoint holds.
 
-    No random key and no data iterator: randomness and batches are functions of seed and step, so a resume is exact.
+    No random key and no data iterator: randomness and batches are functions of seed and step, so a resume is as exact
+    as the device's own operations.
     """
 
     step: Int[Array, ""]

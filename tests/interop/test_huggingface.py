@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 
 import jax
 import jax.numpy as jnp
@@ -122,6 +123,8 @@ MUP = {"model.parametrization": "mup", "model.base_width": 5}
     "changes", [GPT2_MODELS[1], LLAMA_MODELS[0], LLAMA_MODELS[1], *BERT_MODELS[1:], {**GROUPED, "model.qk_norm": True}]
 )
 def test_the_factors_of_mup_are_folded_into_the_weights(tiny, tmp_path, changes):
+    fixed = ("model.d_ff", "model.d_hidden", "model.d_head")  # widths that mup refuses
+    changes = {path: value for path, value in changes.items() if path not in fixed}
     config = replace(tiny, **changes, **MUP, **{"model.n_layers": 1}).model
     model, tokens = models.build(config), jnp.arange(8)[None]
     params = drawn(model)
@@ -133,6 +136,26 @@ def test_the_factors_of_mup_are_folded_into_the_weights(tiny, tmp_path, changes)
     np.testing.assert_allclose(ours, apply(loaded.params, tokens)[0], rtol=1e-4, atol=1e-4)
     unfolded = apply(params, tokens)[0]
     assert not np.allclose(ours, unfolded, rtol=1e-2)
+
+
+def test_a_family_that_is_not_known_is_refused_and_a_failed_replacement_leaves_the_old(tiny, tmp_path, monkeypatch):
+    params = models.build(tiny.model).init(jax.random.key(0))
+    with pytest.raises(UserError, match="did you mean 'gpt2'"):
+        huggingface.save(tiny.model, params, tmp_path / "model", model_type="gpt")
+    huggingface.save(tiny.model, params, tmp_path / "model")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+    rename, moved = os.rename, []
+
+    def failing(source, target):
+        moved.append(source)
+        if len(moved) == 2:
+            raise OSError(28, "No space left on device")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", failing)
+    with pytest.raises(UserError, match="No space left"):
+        huggingface.save(tiny.model, params, tmp_path / "model")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == before
 
 
 @pytest.mark.parametrize(("changes", "held"), [({}, {7}), (LLAMA_LIKE, {7}), (BERT_LIKE, {"absent"})])

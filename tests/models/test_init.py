@@ -74,8 +74,10 @@ def test_a_users_own_activation_has_a_gain(tiny):
     assert second_moment_after(tiny, "test_init_bent", "gain") == pytest.approx(1, rel=0.1)
 
 
-def test_with_fan_in_the_output_is_drawn_by_its_own_inputs(tiny):
-    changes = {"model.kind": "encoder", "model.init": "fan_in", "model.tie_embeddings": False, "model.vocab_size": 2000}
+@pytest.mark.parametrize("tied", [True, False])
+def test_with_fan_in_the_output_is_drawn_by_its_own_inputs(tiny, tied):
+    changes = {"model.kind": "encoder", "model.init": "fan_in", "model.tie_embeddings": tied, "model.vocab_size": 2000}
     model = models.build(replace(tiny, **changes, **{"model.d_model": 64, "model.d_embedding": 8}).model)
-    kernel = jax.jit(lambda key: model.init(key)["output"]["kernel"])(jax.random.key(0))
+    name = ("token_embedding", "embedding") if tied else ("output", "kernel")
+    kernel = jax.jit(lambda key: model.init(key)[name[0]][name[1]])(jax.random.key(0))
     assert kernel.shape == (8, 2000) and float(kernel.std()) == pytest.approx(8**-0.5, rel=0.02)

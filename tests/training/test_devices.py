@@ -53,8 +53,9 @@ def test_a_container_has_no_more_memory_than_its_limit(names, monkeypatch, tmp_p
     monkeypatch.setattr(devices_lib, "CGROUP", tmp_path)
     before = devices_lib.free_memory() * jax.local_device_count()
     assert before > 3 << 20
-    for name, content in zip(names, (5 << 20, 2 << 20), strict=True):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    limit, used, stat, cache = names
+    (tmp_path / limit).parent.mkdir(exist_ok=True)
+    for name, content in ((limit, 5 << 20), (used, 3 << 20), (stat, f"rss 1\n{cache} {1 << 20}")):
         (tmp_path / name).write_text(f"{content}\n")
     assert devices_lib.free_memory() * jax.local_device_count() == 3 << 20
     (tmp_path / names[0]).write_text("max\n")
