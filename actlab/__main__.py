@@ -1,6 +1,6 @@
 """One entry for every command: `actlab COMMAND ...` is `python -m actlab COMMAND ...`.
 
-actlab main --config=configs/tinystories_gelu.py:small
+actlab train --config=configs/tinystories_gelu.py:small
 actlab sample --help
 """
 
@@ -16,7 +16,7 @@ from typing import NoReturn
 from actlab.errors import sentence, suggestion
 
 COMMANDS = (
-    "main",
+    "train",  # which is actlab.main, and goes by that name too
     "compare",
     "data",
     "sample",
@@ -38,7 +38,8 @@ _WIDTH = max(map(len, COMMANDS))
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command that the first word names, or lists the commands; returns the exit code."""
     name, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
-    if name in ("--help", "-help", "-h"):
+    name = "train" if name == "main" else name
+    if name in ("--help", "-help", "-h", "help"):
         print(page())
         return 0
     if name == "--version":
@@ -47,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name not in COMMANDS:
         print(f"actlab: {sentence(f'unknown command {name!r}: {suggestion(name, COMMANDS)}')}", file=sys.stderr)
         return 2
-    return importlib.import_module("actlab.main" if name == "main" else f"actlab.cli.{name}").main(rest)
+    return importlib.import_module("actlab.main" if name == "train" else f"actlab.cli.{name}").main(rest)
 
 
 def page() -> str:
@@ -59,7 +60,7 @@ def page() -> str:
 def summary(name: str) -> str:
     """The first line of a command's docstring; read, not imported, which would take a second."""
     folder = pathlib.Path(__file__).parent
-    file = folder / "main.py" if name == "main" else folder / "cli" / f"{name}.py"
+    file = folder / "main.py" if name == "train" else folder / "cli" / f"{name}.py"
     first = (ast.get_docstring(ast.parse(file.read_text())) or "").splitlines()[0]
     return f"{first.partition(':')[0].rstrip('.')}."
 

@@ -33,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
     given = flags.FlagValues()
     command.define_config(given)
     command.define_activations(given)
-    command.define_path("workdir", None, "Folder to train in; by default runs/CONFIG-FINGERPRINT.", given)
+    command.define_path("workdir", None, "Folder to train in.", given)
     flags.DEFINE_string("run", None, "Name of one run of a sweep.", flag_values=given)
     flags.DEFINE_bool("dry_run", False, "Prints the plan and trains nothing.", flag_values=given)
     flags.DEFINE_string(

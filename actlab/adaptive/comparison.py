@@ -273,10 +273,9 @@ class Comparison:
                     f"--budget={duration(forecast.least)} or more, or fewer scales."
                 )
             raise UserError(
-                f"--budget={duration(self._budget)} is too short: a run takes about {duration(forecast.run)}, so "
-                f"that {forecast.seeds} seeds of {n} activations are left after the search for their learning "
-                f"rates, and fewer than {first} decide nothing, whatever the difference; give "
-                f"--budget={duration(forecast.least)} or more, or a smaller model."
+                f"--budget={duration(self._budget)} is too short: a run takes about {duration(forecast.run)}, and a "
+                f"comparison of {n} activations needs the search for their learning rates and {first} seeds or more; "
+                f"give --budget={duration(forecast.least)} or more, or a smaller model."
             )
         self._console.print(f"data        {self._config.data.name}")
         if self._known["rates"] is None:

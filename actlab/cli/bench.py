@@ -65,7 +65,8 @@ def main(argv: Sequence[str]) -> None:
     words = command.parse(__doc__, argv, given, n_words=1)
     name = words[0] if words else ""
     if name not in _OWN_FLAGS:
-        raise UserError(f"unknown benchmark {name!r}: write python -m actlab bench training, targets or activations.")
+        given_as = f"unknown benchmark {name!r}" if name else "no benchmark is named"
+        raise UserError(f"{given_as}: write actlab bench training, targets or activations.")
     for other, own in _OWN_FLAGS.items():
         command.refuse(given, set(own) - set(_OWN_FLAGS[name]), f"belongs to bench {other}")
     out = command.output_file("out", given.out) if given.out else None

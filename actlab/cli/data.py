@@ -49,6 +49,8 @@ def main(argv: Sequence[str]) -> None:
         "stories", data.N_STORIES, "Train stories of story_grammar.", 1, MOST_STORIES, flag_values=given
     )
     subcommand, *rest = command.parse(__doc__, argv, given, n_words=None) or [""]
+    if not subcommand:
+        raise UserError("no subcommand is given: write actlab data prepare NAME, or actlab data list.")
     if subcommand not in SUBCOMMANDS:
         raise UserError(f"unknown subcommand {subcommand!r}: {suggestion(subcommand, SUBCOMMANDS)}")
     expected = 1 if subcommand == "prepare" else 0

@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     given = flags.FlagValues()
     command.define_config(given)
     command.define_activations(given)
-    command.define_path("workdir", None, "Folder to train in; by default runs/CONFIG-FINGERPRINT.", given)
+    command.define_path("workdir", None, "Folder to train in.", given)
     flags.DEFINE_boolean(
         "extend", False, "Adds the runs that the sweep has now to a workdir begun with fewer values.", flag_values=given
     )

@@ -433,7 +433,7 @@ def of_model(name: str, config: Config, found: Measured) -> tuple[str, list[Sect
     """The answer in words, and the sections of the page of a single model."""
     columns, rows = by_layer(config, found)
     activation = config.model.activation
-    loss = f" Its loss is {found.loss:.4f} {found.spec.objective.unit}." if found.loss is not None else ""
+    loss = f" The model's loss is {found.loss:.4f} {found.spec.objective.unit}." if found.loss is not None else ""
     if found.dead_UF is None:
         lead = f"{activation} looks at all units of a token at once, so that none can be dead.{loss}"
     else:

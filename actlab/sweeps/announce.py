@@ -16,6 +16,11 @@ from actlab.data.cache import TokenCache
 from actlab.training import generation
 from actlab.training.program_spec import ProgramSpec
 
+_OFTEN = (
+    8  # times that a text is read, from which repetition costs (Muennighoff et al. 2023, arXiv:2305.16264: 4 to 16)
+)
+_FEW = 20  # documents
+
 
 def name_of_data(console: Console, config: Config) -> None:
     """Prints which data is read; raises UserError if it is not prepared."""
@@ -31,8 +36,12 @@ def header(console: Console, specs: Sequence[ProgramSpec], tokens: TokenCache) -
         f"            {meta.n_documents['train']:,} training documents, {meta.n_tokens['train']:,} tokens "
         f"({meta.tokenizer}), fingerprint {tokens.fingerprint[:12]}"
     )
+    first = specs[0].config
     if len(specs) == 1 and len(specs[0].names) == 1:
         _model(console, specs[0])
+    n_steps = {spec.config.train.n_steps for spec in specs}
+    if len(n_steps) == 1 and len({(spec.config.data.batch_size, spec.config.model.context) for spec in specs}) == 1:
+        _training(console, first, tokens)
     if tokens.labels is not None:
         console.print(f"task        {_task(specs[0], tokens)}")
     for words in dict.fromkeys(_reference(spec, tokens) for spec in specs):
@@ -54,6 +63,21 @@ def _model(console: Console, spec: ProgramSpec) -> None:
         f"parameters  {costs.parameters:,} ({costs.non_embedding:,} without embeddings); "
         f"{costs.flops_per_token / 1e6:,.1f} MFLOP per token, forward and backward"
     )
+
+
+def _training(console: Console, config: Config, tokens: TokenCache) -> None:
+    """Prints how many tokens a run trains on, and warns where that repeats the text or little of it is held out."""
+    per_step = config.data.batch_size * config.model.context
+    n_tokens, meta = config.train.n_steps * per_step, tokens.meta
+    share = n_tokens / meta.n_tokens["train"]
+    of = f"{config.train.n_steps:,} steps of {per_step:,} tokens, {n_tokens:,} in all"
+    console.print(f"training    {of}: {share:.3g} times the text")
+    if share > _OFTEN:
+        console.print(f"warning     each document is read {share:.0f} times: a model may learn it by heart")
+    if meta.n_documents["test"] < _FEW:
+        console.print(
+            f"warning     the test set has {meta.n_documents['test']:,} documents: other text may differ from it"
+        )
 
 
 def _reference(spec: ProgramSpec, tokens: TokenCache) -> str:

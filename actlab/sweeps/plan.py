@@ -155,7 +155,13 @@ def show(console: Console, plans: Sequence[Plan], target: Target | None = None) 
             f"at least {total}: every product at the peak of {target.name}, memory at {speed}; expect two to three "
             "times that, and more for small models"
         )
-    console.print(f"in all      {n_runs} runs in {sum(len(plan.lanes) for plan in plans)} programs, {bound}")
+    n_parts = sum(len(plan.lanes) for plan in plans)
+    parts = f" in {n_parts} parts" if n_parts > len(plans) else ""
+    console.print(f"in all      {_count(n_runs, 'run')} in {_count(len(plans), 'program')}{parts}, {bound}")
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def labels(specs: Sequence[ProgramSpec]) -> list[str]:

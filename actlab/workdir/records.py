@@ -137,9 +137,13 @@ class Workdir:
             )
         if path:
             ours, other = config_lib.flat(config)[path], config_lib.flat(theirs)[path]
+            # The schedule depends on the number of steps.
+            longer = (
+                " and, to train on from its weights, set finetune.from_checkpoint" if path == "train.n_steps" else ""
+            )
             raise UserError(
                 f"--workdir={self.path} belongs to another config: config.{path} is {other!r} there and {ours!r} here; "
-                "choose another workdir, or use the config that began it."
+                f"use the config that began it, or choose another workdir{longer}."
             )
 
     def manifest(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from actlab.errors import UserError
 
 ROOT = pathlib.Path(__file__).parents[2]
 MAINS = {
-    name: importlib.import_module("actlab.main" if name == "main" else f"actlab.cli.{name}").main
+    name: importlib.import_module("actlab.main" if name == "train" else f"actlab.cli.{name}").main
     for name in actlab.COMMANDS
 }
 SHARED_FLAGS = {"workdir", "run", "seed", "question", "from", "activations", "out"}
@@ -35,7 +35,7 @@ def listed_flags(page):
 
 def test_every_command_is_listed():
     named = {path.stem for path in (ROOT / "actlab/cli").glob("*.py") if "@command.entry" in path.read_text()}
-    assert {"main", *named} == set(actlab.COMMANDS)
+    assert {"train", *named} == set(actlab.COMMANDS)
 
 
 def test_the_console_script_is_the_same_entry(monkeypatch):
@@ -59,7 +59,7 @@ def test_the_list_has_a_line_each_and_imports_nothing_heavy(tmp_path, words):
 
 @pytest.mark.parametrize("name", actlab.COMMANDS)
 def test_a_process_prints_the_help_of_a_command_without_importing_jax(tmp_path, name):
-    module = ["actlab.main"] if name == "main" else ["actlab", name]
+    module = ["actlab.main"] if name == "train" else ["actlab", name]
     line = [sys.executable, "-X", "importtime", "-m", *module, "--help"]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
@@ -115,7 +115,7 @@ def test_known_activations_pass(monkeypatch):
     assert "actlab.activations" not in sys.modules, "the catalogue, which takes a second, was not imported"
 
 
-@pytest.mark.parametrize(("word", "answer"), [("mian", "did you mean 'main'"), ("--config=x", "nearest")])
+@pytest.mark.parametrize(("word", "answer"), [("trian", "did you mean 'train'"), ("--config=x", "nearest")])
 def test_an_unknown_command_is_one_sentence_and_exit_code_2(refused, word, answer):
     assert answer in refused(actlab.main, word)
 
@@ -141,8 +141,8 @@ def test_a_flag_means_the_same_in_every_command():
         for flag, text in listed_flags(commands.run(main, "--help")).items():
             meanings.setdefault(flag, {}).setdefault(text, []).append(name)
     assert SHARED_FLAGS <= meanings.keys()
-    # These belong to one kind of table or benchmark each.
-    own = {"verdict", "to"}
+    # These belong to one kind of table or benchmark each; a workdir is read, or trained in.
+    own = {"verdict", "to", "workdir"}
     assert {flag: found for flag, found in meanings.items() if len(found) > 1 and flag not in own} == {}
 
 

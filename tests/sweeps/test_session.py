@@ -277,7 +277,7 @@ def test_a_dry_run_prints_the_plan_and_makes_no_workdir(small_sweep, tmp_path, c
     rows = [line.split()[:5] for line in out.splitlines() if line.startswith(("relu", "tanh"))]
     assert rows[:2] == [["relu", "2", "+", "2", "1"], ["tanh", "2", "+", "2", "1"]]
     assert rows[2][:3] == ["relu", "1", "1"]
-    assert "8 runs in 4 programs, about" in out and "1 runs in 1 programs" in out
+    assert "8 runs in 2 programs in 4 parts, about" in out and "1 run in 1 program, about" in out
 
 
 def test_runs_of_a_sweep_are_read_back_by_name(small_sweep, finished):
