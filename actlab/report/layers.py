@@ -407,11 +407,11 @@ def curvature_rows(study: Study) -> list[Row]:
 # Of a single model: label, name in a probe row, and how it is written. z is a unit's input, a its output.
 _OF_MODEL = (
     ("dead D4", "dead_fraction", "{:.2%}"),
-    ("no grad D5", "gradient_dead_fraction", "{:.2%}"),
+    ("gradient-dead D5", "gradient_dead_fraction", "{:.2%}"),
     ("z<0 D2", "negative_fraction", "{:.1%}"),
     ("a=0 D1", "zero_fraction", "{:.1%}"),
     ("small D3", "tau_sparsity_0.1", "{:.1%}"),
-    ("spare D7", "cett_sparsity", "{:.1%}"),
+    ("removable D7", "cett_sparsity", "{:.1%}"),
     ("z mean", "pre_mean", "{:.2g}"),
     ("z sd", "pre_sd", "{:.2g}"),
     ("a rms", "post_rms", "{:.2g}"),
