@@ -272,7 +272,7 @@ def cost(study: Study, shown: charts.Shown) -> list[Section]:
         said = "Dots with ranges: " + ", ".join(f"{row[1]} {row[3]:.3g} ms" for row in first) + " per step."
         caption = (
             "Milliseconds per training step of one run: dot and line are median, minimum and maximum over runs. "
-            "Other load on the machine is included."
+            "Other load on the machine is included, and times of different sessions or machines do not compare."
         )
         blocks.append(dots("cost-figure", shown, rows, "milliseconds per step", said, caption, {"cost": {}}))
     several = len(study.conditions) > 1
