@@ -390,7 +390,8 @@ def define_activations(values: flags.FlagValues) -> None:
 
 
 def define_questions(values: flags.FlagValues) -> None:
-    """Defines --question and --baseline."""
+    """Defines --question, --baseline and --study."""
+    define_path("study", None, "A study.py, which is run: its questions are asked.", values)
     flags.DEFINE_multi_string(
         "question",
         [],

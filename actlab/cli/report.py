@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from absl import flags
 
 from actlab.cli import command
-from actlab.cli.verdict import STUDY
 from actlab.errors import UserError
 
 
@@ -25,7 +24,6 @@ def main(argv: Sequence[str]) -> None:
     command.define_path("out", "report.html", "File to write.", given)
     command.define_path("figures", None, "Folder for the figures as SVG, PNG and PDF.", given)
     command.define_questions(given)
-    command.define_path("study", None, STUDY, given)
     flags.DEFINE_integer("samples", 4, "Activations whose best run writes a sample.", lower_bound=0, flag_values=given)
     words = command.parse(__doc__, argv, given, n_words=None)
     if not words:

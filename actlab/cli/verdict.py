@@ -26,8 +26,6 @@ from actlab.cli import command
 from actlab.console import lines
 from actlab.errors import UserError
 
-STUDY = "A study.py, which is run: its questions are asked."
-
 
 @command.entry
 def main(argv: Sequence[str]) -> None:
@@ -41,7 +39,6 @@ def main(argv: Sequence[str]) -> None:
         "per masked token or document.",
         flag_values=given,
     )
-    command.define_path("study", None, STUDY, given)
     command.define_path(
         "verdicts", None, "File for the verdicts; verdicts.json beside the study or a single table.", given
     )

@@ -32,9 +32,9 @@ def expand(config: Config) -> tuple[Run, ...]:
         UserError: if the fields of a run contradict each other, or a swap in no block is the config's own.
     """
     names = [axis_fields(key) for key, _ in config.sweep]
-    swap, swept = config.finetune.swap, set(itertools.chain.from_iterable(names))
+    swap = config.finetune.swap
     # Among a sweep's values of it, no block is the control.
-    if swap.to and not swap.blocks and "finetune.swap.blocks" not in swept:
+    if swap.to and not swap.blocks and "finetune.swap.blocks" not in swept(config):
         raise UserError(
             f"config.finetune.swap.to={swap.to!r} swaps nothing with config.finetune.swap.blocks=0: set the number of "
             f"blocks, up to {config.model.n_layers}, or leave swap.to empty."

@@ -215,31 +215,21 @@ class Norm(nn.Module):
         return x_TD
 
 
-class HiddenNorm(nn.Module):
-    """RMSNorm (arXiv:1910.07467) or LayerNorm (arXiv:1607.06450) over the hidden units of a token, in float32."""
+class UnitNorm(nn.Module):
+    """RMSNorm (arXiv:1910.07467) or LayerNorm (arXiv:1607.06450) over hidden units or those of a head, in float32.
 
-    spec: Spec
+    A trained scale for each unit and no bias; all heads share one, which keeps queries and keys at a bounded size.
+    """
 
-    @nn.compact
-    def __call__(self, a_TF: Float[Array, "T F"]) -> Float[Array, "T F"]:
-        """The units at mean square 1, with LayerNorm at mean 0 too, times a scale."""
-        scale_F = self.param("scale", nn.initializers.ones, a_TF.shape[1:], jnp.float32)
-        centred = self.spec.activation_norm == "layernorm"
-        unit_TF: Any = standardise(a_TF.astype(jnp.float32), centred, self.spec.norm_epsilon)
-        return (unit_TF * scale_F[None]).astype(a_TF.dtype)
-
-
-class HeadNorm(nn.Module):
-    """RMSNorm (arXiv:1910.07467) over the units of each head, in float32: queries and keys of a bounded size."""
-
-    spec: Spec
+    epsilon: float
+    centred: bool = False
 
     @nn.compact
-    def __call__(self, x_BLHK: Float[Array, "B L H K"]) -> Float[Array, "B L H K"]:
-        """The units of a head at mean square 1, times a scale per unit that all heads share."""
-        scale_K = self.param("scale", nn.initializers.ones, x_BLHK.shape[-1:], jnp.float32)
-        rows: Any = standardise(x_BLHK.astype(jnp.float32).reshape(-1, x_BLHK.shape[-1]), False, self.spec.norm_epsilon)
-        return (rows * scale_K[None]).reshape(x_BLHK.shape).astype(x_BLHK.dtype)
+    def __call__(self, x: Float[Array, "*axes K"]) -> Float[Array, "*axes K"]:
+        """The units at mean square 1, with LayerNorm at mean 0 too, times the scale; in the dtype of x."""
+        scale_K = self.param("scale", nn.initializers.ones, x.shape[-1:], jnp.float32)
+        rows_TK: Any = standardise(x.astype(jnp.float32).reshape(-1, x.shape[-1]), self.centred, self.epsilon)
+        return (rows_TK * scale_K[None]).reshape(x.shape).astype(x.dtype)
 
 
 def rotate(
@@ -325,8 +315,8 @@ class Attention(nn.Module):
             for x in jnp.split(qkv, (own, own + shared), axis=1)
         )
         if spec.qk_norm:
-            q_BLHK = HeadNorm(spec, name="query_norm")(q_BLHK)
-            k_BLGK = HeadNorm(spec, name="key_norm")(k_BLGK)
+            q_BLHK = UnitNorm(spec.norm_epsilon, name="query_norm")(q_BLHK)
+            k_BLGK = UnitNorm(spec.norm_epsilon, name="key_norm")(k_BLGK)
         positions_L = offset + jnp.arange(length)
         if spec.position == "rotary":
             turning = (spec.rotary_base, int(spec.rotary_fraction * spec.d_head), rotary_scaling(spec.rotary_scaling))
@@ -382,7 +372,7 @@ class FeedForward(nn.Module):
             v_TF = dense(spec, spec.d_hidden, "value", before)(x_TD)
             a_TF = a_TF * activation.value_fn(v_TF)
         if spec.activation_norm != "none":
-            a_TF = HiddenNorm(spec, name="activation_norm")(a_TF)
+            a_TF = UnitNorm(spec.norm_epsilon, spec.activation_norm == "layernorm", name="activation_norm")(a_TF)
         return dense(spec, spec.d_model, "down", after)(a_TF), Hidden(z_TF, a_TF, v_TF, theta)
 
 
