@@ -49,8 +49,14 @@ def main(argv: Sequence[str]) -> int:
         flag_values=given,
     )
     command.define_path("profile", None, "Folder for a trace of a few updates; prints the slowest operations.", given)
+    flags.DEFINE_bool(
+        "fields", False, "Lists the fields of a config, with default, unit and purpose.", flag_values=given
+    )
     source, changes, words = overrides.split(argv)
     command.parse(__doc__, words, given)
+    if given.fields:
+        print(command.listed_fields())
+        return 0
     workdir = pathlib.Path(given.workdir) if given.workdir else None
     if given.extend and not workdir:
         raise UserError("--extend is given without --workdir: name the folder of the runs that are there.")
@@ -60,6 +66,8 @@ def main(argv: Sequence[str]) -> int:
     target = targets.parse(given.target) if given.target is not None else None
     if target and not given.dry_run:
         raise UserError(f"--target={given.target} plans for devices that are not here: add --dry_run.")
+    if target:
+        target.require_compiler()  # before data is prepared
     command.register_activations(given.activations)
     request = overrides.read(source, changes)
     if given.run is not None:

@@ -14,6 +14,7 @@ import re
 import sys
 import textwrap
 import time
+import typing
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -306,9 +307,23 @@ def define_config(values: flags.FlagValues) -> None:
         "config",
         None,
         "Config file, with a preset after a colon, or a config.json. --config.FIELD=VALUE, repeatable, changes a "
-        "field, --config.sweep.FIELD=VALUE,VALUE trains each; actlab/config/schema.py lists the fields.",
+        "field, --config.sweep.FIELD=VALUE,VALUE trains each; train --fields lists them.",
         flag_values=values,
     )
+
+
+def listed_fields() -> str:
+    """Every field of a config with its default, unit and purpose."""
+    lines = []
+    for path, entry in schema.fields().items():
+        if path == "sweep":
+            continue
+        unit = f" {entry.metadata['unit']}" if entry.metadata["unit"] else ""
+        known = typing.get_args(entry.type) if typing.get_origin(entry.type) is typing.Literal else ()
+        among = f" ({' | '.join(map(str, known))})" if known else ""
+        text = f"{path} = {entry.default!r}{unit}{among}: {entry.metadata['why']}"
+        lines.append(textwrap.fill(text, _HELP_WIDTH, subsequent_indent="    ", break_on_hyphens=False))
+    return "\n".join(lines)
 
 
 def require_known_activations(config: Config) -> None:

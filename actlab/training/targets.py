@@ -61,15 +61,15 @@ class Target:
         least = facts.arguments + facts.outputs + 2 * facts.temporaries
         return max(flops / self.flops[dtype], (least if facts.accessed is None else facts.accessed) / self.bandwidth)
 
-    def devices(self) -> list[Any]:
-        """The devices, to compile for; they cannot compute.
-
-        Raises:
-            UserError: if the compiler is not installed.
-        """
+    def require_compiler(self) -> None:
+        """Raises UserError if the compiler is not installed."""
         if importlib.util.find_spec(_COMPILERS[self.platform]) is None:
             extra = f"'.[{self.platform}]'"
             raise UserError(f"no compiler for {self.name} is installed: pip install -c constraints.txt -e {extra}.")
+
+    def devices(self) -> list[Any]:
+        """The devices, to compile for; they cannot compute. Raises UserError if the compiler is not installed."""
+        self.require_compiler()
         from jax.experimental import topologies
 
         name = self.layouts[self.number]

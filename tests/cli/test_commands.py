@@ -15,7 +15,7 @@ from actlab import __main__ as actlab
 from actlab import activations
 from actlab.activations import catalogue
 from actlab.cli import command
-from actlab.config import Config, replace
+from actlab.config import Config, replace, schema
 from actlab.errors import UserError
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -275,3 +275,10 @@ def test_a_workdir_is_a_word_or_a_flag(refused, tmp_path, name):
 )
 def test_a_comparison_says_what_it_lacks_and_what_it_sets_itself(refused, words, told):
     assert told in refused(MAINS["compare"], *words, "--budget=1h")
+
+
+def test_the_fields_of_a_config_are_listed_with_default_unit_and_purpose():
+    listed = commands.run(MAINS["train"], "--fields").splitlines()
+    found = [line.partition(" = ")[0] for line in listed if not line.startswith(" ")]
+    assert found == [path for path in schema.fields() if path != "sweep"]
+    assert "model.context = 128 tokens: longest input" in listed
