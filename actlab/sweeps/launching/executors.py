@@ -1,4 +1,7 @@
-"""Executors, which run jobs: processes of this machine, or tasks of a SLURM array."""
+"""Executors, which run jobs: processes of this machine, or tasks of a SLURM array.
+
+`start` queues jobs, `active` polls them (number to state), `stop` ends or leaves them when the command must end.
+"""
 
 import hashlib
 import shlex
@@ -6,36 +9,10 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
 
 from actlab.errors import UserError
 from actlab.files import write_atomically
 from actlab.sweeps.launching.jobs import Job
-
-
-@runtime_checkable
-class Executor(Protocol):
-    """Runs jobs, and restarts preempted ones by itself."""
-
-    name: str
-    poll_seconds: float  # between two calls of active()
-
-    def start(self, jobs: Sequence[Job]) -> None:
-        """Starts jobs, except those that an earlier call started and that have not ended.
-
-        Raises:
-            UserError: if the engine refuses them.
-        """
-        ...
-
-    def active(self) -> dict[int, str]:
-        """The numbers of the jobs that wait or run, each with its state in a word or two."""
-        ...
-
-    def stop(self) -> str:
-        """Leaves or stops the active jobs when the command must end; returns a sentence that says which."""
-        ...
-
 
 PREEMPTED = (128 + signal.SIGTERM, -signal.SIGTERM)  # exit codes of a job stopped after, or before, it could save
 

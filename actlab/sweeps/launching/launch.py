@@ -17,7 +17,7 @@ from actlab.console import lines
 from actlab.errors import UserError
 from actlab.sweeps import announce, session, trained
 from actlab.sweeps.launching import jobs as jobs_lib
-from actlab.sweeps.launching.executors import Executor
+from actlab.sweeps.launching.executors import Local, Slurm
 from actlab.sweeps.launching.jobs import Job
 from actlab.sweeps.session import Prepared
 from actlab.training.loop import StopSignal
@@ -33,7 +33,7 @@ def run(
     files: tuple[str, ...],
     label: str,
     workdir: pathlib.Path | None,
-    executor: Executor,
+    executor: Local | Slurm,
     command: Sequence[str],
     extend: bool = False,
 ) -> int:
@@ -144,7 +144,7 @@ def _name(job: Job) -> str:
 class Launch:
     """The jobs of a workdir, from the first start to the gathered results; `run` is called once."""
 
-    def __init__(self, jobs: Sequence[Job], executor: Executor, records: Workdir, console: Console):
+    def __init__(self, jobs: Sequence[Job], executor: Local | Slurm, records: Workdir, console: Console):
         self._jobs, self._executor = jobs, executor
         self._records, self._console = records, console
         self._rows: dict[str, Row] = {}
