@@ -27,7 +27,7 @@ from actlab.cli import command
 from actlab.data import cache, datasets, gpt2, sets
 from actlab.data.datasets import STORY_GRAMMAR
 from actlab.data.sources import MOST_STORIES
-from actlab.errors import UserError, printable, suggestion
+from actlab.errors import UserError, printable, sentence, suggestion
 
 SUBCOMMANDS = ("prepare", "list")
 
@@ -77,8 +77,11 @@ def _prepare(name: str, given: flags.FlagValues) -> None:
 def _list(given: flags.FlagValues) -> None:
     command.refuse(given, ("from", "field", "tokenizer", "stories"), "has no effect on list")
     directory = Path(given.dir)
-    found = datasets.prepared(directory)
-    if not found:
+    damaged: list[UserError] = []
+    found = datasets.prepared(directory, damaged)
+    for error in damaged:
+        print(f"damaged: {sentence(error)}")
+    if not found and not damaged:
         print(f"no dataset is prepared in {directory}; story_grammar is prepared at its first use.")
     for dataset in found:
         documents, size = sum(dataset.n_documents.values()), sum(dataset.n_bytes.values())

@@ -29,7 +29,7 @@ def resolve_name(name: str, directory: str | Path, task: str = "") -> str:
         return TINY_STORIES if datasets.find(TINY_STORIES, directory) else STORY_GRAMMAR
     if not definition.built_in and not datasets.find(name, directory):
         datasets.require_meant(name, directory)
-        usable = [*datasets.prepared(directory), *(one for one in sets.known() if one.built_in)]
+        usable = [*datasets.prepared(directory, []), *(one for one in sets.known() if one.built_in)]
         raise UserError(
             f"data.name={name!r} is not prepared in data.dir={str(directory)!r}: {definition.hint(directory)}; "
             f"{suggestion(name, {one.name for one in usable})}"

@@ -56,9 +56,21 @@ def find(name: str, directory: Path, *, n_stories: int = N_STORIES) -> Dataset |
     return _load(root) if (root / TFDS_VERSION / RECORD).exists() else None
 
 
-def prepared(directory: Path) -> list[Dataset]:
-    """Every dataset prepared in a data directory, by folder name."""
-    return [_load(path.parents[1]) for path in sorted(directory.glob(f"*/{TFDS_VERSION}/{RECORD}"))]
+def prepared(directory: Path, damaged: list[UserError] | None = None) -> list[Dataset]:
+    """Every dataset prepared in a data directory, by folder name; what is wrong with others is added to `damaged`.
+
+    Raises:
+        UserError: for one that is damaged, if no list is given.
+    """
+    found = []
+    for path in sorted(directory.glob(f"*/{TFDS_VERSION}/{RECORD}")):
+        try:
+            found.append(_load(path.parents[1]))
+        except UserError as error:
+            if damaged is None:
+                raise
+            damaged.append(error)
+    return found
 
 
 def prepare(

@@ -74,7 +74,7 @@ def test_prepare_list_and_prepare_again(tmp_path, write_texts):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "subcommand ''"),
+        ([], "no subcommand"),
         (["prepar", "x"], "did you mean 'prepare'?"),
         (["prepare"], "NAME"),
         (["prepare", "x", "from=y"], "'from=y'"),
@@ -192,3 +192,14 @@ def test_what_is_prepared_under_a_name_like_a_known_one_stays_usable(tmp_path, w
         actlab.data.prepare("tinystories", tmp_path, source=source, progress=False)
     assert actlab.data.resolve_name("tinystories", tmp_path) == "tinystories"
     assert "already prepared" in actlab.data.prepare("tinystories", tmp_path, source=source, progress=False)
+
+
+def test_a_damaged_dataset_hides_no_other(tmp_path, write_texts):
+    data = tmp_path / "data"
+    for name in ("broken", "sound"):
+        actlab.data.prepare(name, data, source=write_texts(["one " * 100] * 40, ["two " * 100] * 4), progress=False)
+    (data / "broken/2.0.0/metadata.json").write_text("{}")
+    code, out, _ = commands.call(command.main, "list", f"--dir={data}")
+    assert code == 0 and "damaged: " in out and "broken" in out and "sound  " in out
+    with pytest.raises(UserError, match="did you mean 'sound'"):
+        actlab.data.resolve_name("sounds", data)
