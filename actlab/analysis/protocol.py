@@ -81,7 +81,7 @@ class Contrast:
         name = f"log10 {self.of}" if self.log else self.of
         if self.trend:
             order = " to ".join(f"({arm})" for arm in (self.arms[0], self.arms[-1]))
-            return f"slope of {name} from {order} {self.says} {self.bound:g}"
+            return f"change of {name} from {order} {self.says} {self.bound:g}"
         sum_of = " ".join(f"{_sign(weight, index)}({arm})" for index, (weight, arm) in enumerate(self.terms))
         word = {"below": "<", "above": ">", "level": "="}[self.says]
         return f"{name}: {sum_of} {word} {self.bound:g}"

@@ -98,8 +98,8 @@ def _deciding(claim: Verdict, evidence: Test) -> Test:
 
 
 def _quantity(says: str) -> str:
-    """ "loss" of "loss: (gelu) -(relu) < 0", and of "slope of loss from (a) to (b) below 0"."""
-    return says.partition(":")[0].removeprefix("slope of ").partition(" from ")[0]
+    """ "loss" of "loss: (gelu) -(relu) < 0", and of "change of loss from (a) to (b) below 0"."""
+    return says.partition(":")[0].removeprefix("change of ").partition(" from ")[0]
 
 
 def _waits(test: Test) -> bool:

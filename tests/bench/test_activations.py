@@ -146,7 +146,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "unknown benchmark"),
+        ([], "no benchmark"),
         (["speed"], "unknown benchmark 'speed'"),
         (["activations", "training"], "unexpected argument 'training'"),
         (["activations", "--names=relu,gleu"], r"gleu.* did you mean 'gelu'"),
