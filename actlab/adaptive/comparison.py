@@ -490,15 +490,18 @@ def _place(config: Config) -> Place:
 
 
 class _Warnings(Console):
-    """Of what a session prints, only its warnings."""
+    """Of what a session prints, only its warnings, each once."""
 
     def __init__(self, console: Console):
         super().__init__(quiet=True)
         self._console = console
+        self._printed: set[str] = set()
 
     def print(self, *objects: Any, **options: Any) -> None:
         """As rich's."""
-        if objects and str(objects[0]).startswith("warning"):
+        said = str(objects[0]) if objects else ""
+        if said.startswith("warning") and said not in self._printed:
+            self._printed.add(said)
             self._console.print(*objects, **options)
 
 

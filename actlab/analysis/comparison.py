@@ -34,7 +34,9 @@ from actlab.analysis.results import Condition, Result, conditions, margin_of
 from actlab.errors import UserError, suggestion
 
 UNRESOLVED = "rate not resolved"
-COVERED = "other seeds on this test text by 95% interval; by seeds and documents other test text of its kind too"
+COVERED = (
+    "the 95% interval is for other seeds on this test text; 'seeds and documents' is for other text of its kind as well"
+)
 SEEDS = 8  # advised: with fewer, swaps find less than a t test would
 
 

@@ -149,7 +149,8 @@ def _score(result: Result, steps: Mapping[str, float]) -> Score:
         return score(result)
     points = sorted({0: result.initial_loss, **dict(result.curve), result.steps: result.final_loss}.items())
     if len(points) < 3:
-        raise _Missing(f"{result.run} was evaluated at its first and last step only (train.eval_every)")
+        why = "was evaluated at its first and last step only (train.eval_every)"
+        raise _Missing(f"{result.run} {why if result.curve else 'has no curve: give its workdir, with metrics.jsonl'}")
     at, losses = np.asarray(points, np.float64).T
     loss = float(np.interp(steps[result.activation], at, losses))
     return score(dataclasses.replace(result, final_loss=loss, test_loss=None))

@@ -19,7 +19,7 @@ from actlab.analysis.results import DONE, FINGERPRINT, WAITING, read, waiting
 from actlab.analysis.results import FILE as RESULTS
 from actlab.analysis.survival import permanently_dead, revival_rate
 from actlab.analysis.verdicts import Orders
-from actlab.config import sweep, user_code
+from actlab.config import Config, sweep, user_code
 from actlab.errors import UserError
 from actlab.files import write_atomically
 from actlab.workdir import documents, integrity, records
@@ -180,7 +180,8 @@ def _require_kept(path: pathlib.Path, rows: Sequence[Mapping[str, Any]], given: 
         own = path.parent / "mine" / "verdicts.json"
         name, *of = lost[0]
         raise UserError(
-            f"{path} has {len(held)} runs, of which {given} lacks {len(lost)}, the first {name} ({', '.join(of)}): "
+            f"{path} has {len(held)} runs, of which {given} lacks {len(lost)}, the first "
+            f"{name} ({', '.join(of)}): "
             f"give that study's workdir, or write the verdicts elsewhere, --verdicts={own}."
         )
 
@@ -214,7 +215,7 @@ def collect(workdir: pathlib.Path, study: Study) -> list[dict[str, Any]]:
     fingerprint = files.manifest().get("data", {}).get("fingerprint", "")
     config = workdir / "config.json"
     known = sweep.expand(config_lib.load(config)) if config.is_file() else ()
-    configs = {run.name: config_lib.fingerprint(run.config, but=_ASIDE)[:FINGERPRINT] for run in known}
+    configs = {run.name: _identity(run.config) for run in known}
     metrics, traces = records.by_run(files.metrics()), records.by_run(files.traces())
     wanted = sorted(study.columns - set(rows[0]) - {"permanently_dead_fraction", "revival_rate"})
     for row in rows:
@@ -226,6 +227,14 @@ def collect(workdir: pathlib.Path, study: Study) -> list[dict[str, Any]]:
         row |= _deaths(row["run"], traced)
         row |= {name: _last_probe(mine, name) for name in wanted}
     return rows
+
+
+def _identity(config: Config) -> str:
+    """A fingerprint of what the losses of a run depend on, beside the weights that it starts from."""
+    # A sweep may leave d_ff open, which is then this, and resolve it where all its runs have one width.
+    d_ff = config.model.d_ff or 4 * config.model.d_model
+    config = config_lib.replace(config, **{"model.d_ff": d_ff, "finetune.from_checkpoint": ""})
+    return config_lib.fingerprint(config, but=_ASIDE)[:FINGERPRINT]
 
 
 def _curve(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -339,7 +339,7 @@ def require_known_activations(config: Config) -> None:
             given += zip(rules.axis_fields(axis[0]), row, strict=True)
     for path, text in given:
         if path in _ACTIVATION_FIELDS and text:
-            require_activation(text, f"config.{path}")
+            require_activation(text, f"config.{path}", " One of your own is named by --activations=FILE.")
 
 
 def require_activation(text: str, field: str, more: str = "") -> None:

@@ -45,7 +45,7 @@ def _build(schema: type, values: Mapping[str, Any], prefix: str) -> Any:
     names = [key_of(entry) for entry in dataclasses.fields(schema)]
     for name in values:
         if name not in names:
-            raise UserError(rules.unknown(f"{prefix}{name}", [*fields(), *(f"{prefix}{one}" for one in names)]))
+            raise UserError(rules.unknown(f"{prefix}{name}", {*fields(), *(f"{prefix}{one}" for one in names)}))
     built = {}
     for entry in dataclasses.fields(schema):
         path = f"{prefix}{key_of(entry)}"

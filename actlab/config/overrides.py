@@ -66,6 +66,8 @@ def split(words: Sequence[str]) -> tuple[str | None, list[tuple[str, str | None]
         path, value = match["path"], match["value"]
         boolean = path in fields() and bool in types_of(fields()[path])
         if match["no"]:
+            if path and path.startswith(_SWEEP):
+                raise UserError(f"{word}: an axis has values: write --config.{path}=true,false.")
             if path in fields() and not (boolean and value is None):
                 raise UserError(
                     f"{word}: --noconfig is for boolean fields, without a value: write --config.{path}=VALUE."
@@ -123,7 +125,7 @@ def require_effect(request: Request) -> None:
     for path in sorted(request.overridden & sweep.swept(request.config)):
         raise UserError(
             f"--config.{path} changes nothing, because the config sweeps it: take one run with --run=NAME, or change "
-            "the sweep in its file."
+            "the sweep."
         )
 
 
@@ -131,21 +133,21 @@ def _is_json(source: str) -> bool:
     return source.partition(":")[0].endswith(".json")
 
 
-def _parsed(path: str, text: str | None) -> tuple[str, Any]:
-    """The field and value of an override."""
+def _parsed(path: str, text: str | None, within: str = "") -> tuple[str, Any]:
+    """The field and value of an override, or of one value of an axis: `within` is then `sweep.`."""
     rules.require_path(path)
     if path == "sweep":
         raise UserError("config.sweep is set an axis at a time: write --config.sweep.seed=1,2,3, for example.")
     entry = fields()[path]
     allowed = types_of(entry)
     if text is None and bool not in allowed:
-        raise UserError(f"--config.{path} needs a value: write --config.{path}=VALUE.")
+        raise UserError(f"--config.{within}{path} needs a value: write --config.{within}{path}=VALUE.")
     try:
         value = True if text is None else _value(text, allowed)
     except (ValueError, KeyError, OverflowError) as error:
         wanted = "true or false" if bool in allowed else "a whole number" if int in allowed else "a number"
         more = " or None" if types.NoneType in allowed else ""
-        raise UserError(f"--config.{path}={text} has the wrong type: give {wanted}{more}.") from error
+        raise UserError(f"--config.{within}{path}={text} has the wrong type: give {wanted}{more}.") from error
     return path, rules.checked(entry, value, f"config.{path}")
 
 
@@ -155,7 +157,7 @@ def _axis(path: str, text: str | None) -> tuple[str, tuple[Any, ...]]:
     rules.require_path(name)
     if not text:
         raise UserError(f"--config.{path} needs values, separated by commas: write --config.{path}=VALUE,VALUE.")
-    return name, tuple(_parsed(name, one.strip())[1] for one in _COMMAS.split(text))
+    return name, tuple(_parsed(name, one.strip(), _SWEEP)[1] for one in _COMMAS.split(text))
 
 
 def _value(text: str, allowed: tuple[type, ...]) -> Any:

@@ -22,7 +22,7 @@ _LONGEST_TEXT = 4096  # characters; a path has as many
 # What nanoGPT, transformers and others call a field, and what they have that actlab lacks.
 _ELSEWHERE = {
     **dict.fromkeys(("n_layer", "depth", "num_layers", "num_hidden_layers"), "model.n_layers"),
-    **dict.fromkeys(("n_embd", "width", "hidden_size", "d_embed"), "model.d_model"),
+    **dict.fromkeys(("n_embd", "width", "hidden_size"), "model.d_model"),
     **dict.fromkeys(("n_head", "num_heads", "num_attention_heads"), "model.n_heads"),
     **dict.fromkeys(("d_mlp", "mlp_dim", "intermediate_size"), "model.d_ff"),
     **dict.fromkeys(("block_size", "seq_len", "sequence_length", "max_position_embeddings"), "model.context"),
@@ -32,6 +32,7 @@ _ELSEWHERE = {
     "dataset": "data.name",
 }
 _ABSENT = {
+    **dict.fromkeys(("epochs", "n_epochs", "num_epochs"), "a run is as long as train.n_steps says"),
     **dict.fromkeys(("dropout", "p_dropout", "dropout_rate"), "actlab trains without dropout"),
     **dict.fromkeys(
         ("grad_accum", "gradient_accumulation", "gradient_accumulation_steps"), "actlab does not accumulate gradients"
@@ -48,23 +49,6 @@ def unknown(path: str, valid: Iterable[str]) -> str:
     if absent := _ABSENT.get(path, _ABSENT.get(last)):
         return f"unknown field config.{path}: {absent}; leave it out."
     return f"unknown field config.{path}: {suggestion(_ELSEWHERE.get(last, path), valid)}"
-
-
-def _check_proportions(model: ModelConfig) -> None:
-    """Refuses what does not widen with d_model: mup scales all matrices by it alone."""
-    wide = (("d_ff", model.d_ff, 4 * model.d_model), ("d_head", model.d_head, model.d_model // model.n_heads))
-    for name, value, proportional in wide:
-        if value not in (None, proportional):
-            raise UserError(
-                f"config.model.{name}={value} does not widen with config.model.d_model={model.d_model}, and mup scales "
-                f"by that alone: leave it at None, which is {proportional}, or set config.model.parametrization="
-                "'standard'."
-            )
-    if model.d_hidden is not None:
-        raise UserError(
-            f"config.model.d_hidden={model.d_hidden} is a fixed width, and mup scales by d_model alone: leave it at "
-            "None, or set config.model.parametrization='standard'."
-        )
 
 
 def require_path(path: str) -> None:
@@ -221,8 +205,6 @@ def _check_model(model: ModelConfig) -> None:
             f"config.model.{which}={getattr(model, which)} is not part of mup: set "
             "config.model.parametrization='standard', or leave it at its default."
         )
-    if model.parametrization == "mup":
-        _check_proportions(model)
     if model.kind == "decoder" and model.n_classes:
         raise UserError(
             f"config.model.n_classes={model.n_classes} needs a pooler, which only encoders have: "

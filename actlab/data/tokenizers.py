@@ -111,7 +111,7 @@ class _OfLibrary(Tokenizer):
     """Computed by the library `tokenizers`, which encodes the pieces of a batch in parallel."""
 
     _library: Any
-    least = 1 << 20  # characters; a longer text is cut before lines
+    least = 1 << 20  # characters; a longer text is cut before lines, or before words
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
         """See Tokenizer."""
@@ -200,7 +200,7 @@ class WordPieceTokenizer(_OfLibrary):
 class LibraryTokenizer(_OfLibrary):
     """Any tokenizer of the library `tokenizers`, with the special tokens that transformers keeps beside it.
 
-    A document of more than `least` characters is cut before lines, which may change a token at each cut.
+    A document of more than `least` characters is cut before lines or words, which may change a token at each cut.
     """
 
     lossless = False  # most normalise; none says so

@@ -144,18 +144,18 @@ def table_std(spec: Spec, inputs: int) -> float:
     return math.sqrt(spec.width_ratio / inputs) if spec.init == "fan_in" else INIT_STD
 
 
-def matrix_std(spec: Spec, inputs: int | None = None) -> float:
-    """Standard deviation of a matrix: 0.02, under mup 0.02 / sqrt(width ratio); 1/sqrt(inputs) with "fan_in".
+def matrix_std(spec: Spec, inputs: int | None = None, name: str = "") -> float:
+    """Standard deviation of a matrix: 0.02, under mup 0.02 / sqrt(ratio of its inputs); 1/sqrt(inputs) with "fan_in".
 
     It has D inputs unless told otherwise. LeCun et al. 1998, Efficient BackProp, section 4.6: with 1/sqrt(inputs) a
     product keeps the second moment.
     """
-    return 1 / math.sqrt(inputs or spec.d_model) if spec.init == "fan_in" else INIT_STD / math.sqrt(spec.width_ratio)
+    return 1 / math.sqrt(inputs or spec.d_model) if spec.init == "fan_in" else INIT_STD / math.sqrt(spec.ratio_of(name))
 
 
-def residual_std(spec: Spec, inputs: int | None = None) -> float:
+def residual_std(spec: Spec, inputs: int, name: str) -> float:
     """The same of a projection into the residual stream: over sqrt(2 N), GPT-2's rule."""
-    return matrix_std(spec, inputs) / math.sqrt(2 * spec.n_layers)
+    return matrix_std(spec, inputs, name) / math.sqrt(2 * spec.n_layers)
 
 
 def feed_forward_std(spec: Spec) -> tuple[float, float]:
@@ -168,7 +168,7 @@ def feed_forward_std(spec: Spec) -> tuple[float, float]:
     what is drawn in training is larger (stochastic_gelu by 8%).
     """
     if spec.init == "gpt2":
-        return matrix_std(spec), residual_std(spec)
+        return matrix_std(spec), residual_std(spec, spec.d_hidden, "down")
     gain = activations.moments(spec.activation).forward_gain if spec.activation_norm == "none" else 1.0
     return 1 / math.sqrt(spec.d_model), gain / math.sqrt(spec.d_hidden * 2 * spec.n_layers)
 
@@ -335,7 +335,7 @@ class Attention(nn.Module):
         else:
             mask_LM = jnp.arange(k_BMHK.shape[1])[None, :] <= positions_L[:, None]
             out_BLHK = attend(q_BLHK, k_BMHK, v_BMHK, mask_LM, spec.score_scale)
-        out_TD = dense(spec, spec.d_model, "out", residual_std(spec, own))(out_BLHK.reshape(-1, own))
+        out_TD = dense(spec, spec.d_model, "out", residual_std(spec, own, "out"))(out_BLHK.reshape(-1, own))
         return out_TD, key_value
 
 

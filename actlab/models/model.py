@@ -104,14 +104,14 @@ class Model:
     def rate_multipliers(self, params: Params) -> Any:
         """The learning rate of each array over that of the run, a tree of floats.
 
-        Under mup 1 / width ratio for matrices within the network, whose inputs and outputs both widen; 1 for vectors,
+        Under mup 1 / ratio of its inputs to those at the base width for a matrix within the network; 1 for vectors,
         embeddings and projections to logits, and for everything in the standard parametrization.
         """
 
         def multiplier(path: Any, array: Array) -> float:
             name = path[0].key
             is_table = name.endswith("_embedding") or name in ("output", "classifier")
-            return 1.0 if array.ndim < 2 or is_table else 1 / self.spec.width_ratio
+            return 1.0 if array.ndim < 2 or is_table else 1 / self.spec.ratio_of(path[-2].key)
 
         return jax.tree_util.tree_map_with_path(multiplier, params)
 

@@ -42,6 +42,19 @@ class Spec(ModelConfig):
         """
         return self.d_model / self.base_width if self.parametrization == "mup" else 1.0
 
+    def ratio_of(self, matrix: str) -> float:
+        """The inputs of a matrix of a block over those at the base width: `width_ratio`, but for "down" and "out".
+
+        Their inputs are hidden units, 4 d_model at the base width, and the units of the heads. They need not widen with
+        d_model: a matrix whose inputs do not is drawn, and learns, as at the base width.
+        """
+        if self.parametrization != "mup" or matrix not in ("down", "out"):
+            return self.width_ratio
+        if matrix == "out":
+            return self.n_heads * self.d_head / self.base_width
+        follows = self.d_hidden in (self.d_ff, gated_width(self.d_ff))
+        return (self.d_ff if follows else self.d_hidden) / (4 * self.base_width)
+
     @property
     def score_scale(self) -> float:
         """The factor of attention scores: 1/sqrt(K) for heads of size K, under mup sqrt(32)/K, since queries and keys

@@ -149,7 +149,10 @@ def read(paths: Sequence[pathlib.Path]) -> Study:
         results = found.get(path, ())
         counts = collections.Counter(result.run for result in results)
         if twice := [name for name, count in counts.items() if count > 1]:
-            raise UserError(f"{path / results_lib.FILE}: {twice[0]} comes twice: remove one of the rows.")
+            raise UserError(
+                f"{path / results_lib.FILE}: {twice[0]} comes twice: remove one of the rows, or divide a table of "
+                "several texts or lengths."
+            )
         source = _source(path, results)
         sources.append(source)
         runs += _runs(source, {result.run: result for result in results})

@@ -67,6 +67,8 @@ def _model(console: Console, spec: ProgramSpec) -> None:
 
 def _training(console: Console, config: Config, tokens: TokenCache) -> None:
     """Prints how many tokens a run trains on, and warns where that repeats the text or little of it is held out."""
+    if config.data.corruption != "none" or config.data.packing == "padded":
+        return  # tokens are drawn anew, or rows hold padding
     per_step = config.data.batch_size * config.model.context
     n_tokens, meta = config.train.n_steps * per_step, tokens.meta
     share = n_tokens / meta.n_tokens["train"]

@@ -76,7 +76,7 @@ def find(workdir: pathlib.Path, run: str | None = None) -> Found:
     name = _name(workdir, run, [name for names in parts.values() for name in names])
     part, names = next((part, names) for part, names in parts.items() if name in names)
     tokenizer = tokenizers.load(
-        workdir / "tokenizer", "restore it, or copy the folder of that name beside its tokens in data.dir"
+        workdir / "tokenizer", "restore it, or copy the folder `tokenizer` of the prepared tokens in data.dir"
     )
     run_config = sweep.find(config, name).config
     _require_registered(run_config)

@@ -207,8 +207,10 @@ def free_memory() -> int:
     for *names, stat, cache in LIMITS:
         with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
             limit, used = (int((CGROUP / name).read_text()) for name in names)
-            facts = dict(line.split() for line in (CGROUP / stat).read_text().splitlines())
-            host = min(host, max(0, limit - used + int(facts.get(cache, 0))))
+            with contextlib.suppress(OSError, ValueError):
+                facts = dict(line.split() for line in (CGROUP / stat).read_text().splitlines())
+                used -= int(facts.get(cache, 0))
+            host = min(host, max(0, limit - used))
     return host // jax.local_device_count()
 
 

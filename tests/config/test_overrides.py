@@ -199,7 +199,7 @@ def test_axes_on_the_command_line_join_those_of_the_file_and_replace_equal_ones(
     [
         ("--config.sweep=1", "--config.sweep.seed=1,2,3"),
         ("--config.sweep.seed=", "--config.sweep.seed needs values"),
-        ("--config.sweep.seed=1,b", "--config.seed=b"),
+        ("--config.sweep.seed=1,b", "--config.sweep.seed=b"),
         ("--config.sweep.sede=1,2", "did you mean 'seed'"),
         ("--config.sweep.data.name=a,b", "all runs of a sweep share data.name"),
     ],

@@ -87,6 +87,33 @@ def test_in_the_standard_parametrization_changes_grow(tiny):
     assert of_changes[0] > 0.3 and of_changes[3] > 0.3, "inputs of the hidden units, logits"
 
 
+@pytest.mark.parametrize("changes", [{"d_ff": 256}, {"d_ff": 256, "activation": "swiglu"}, {"d_hidden": 96}])
+def test_hidden_units_need_not_widen_with_the_model(tiny, changes):
+    """The second projection has as many inputs at every width: its change does about as much, by d_model a quarter."""
+    rows = jnp.asarray(np.random.default_rng(0).integers(0, 24, (1, 8, tiny.model.context + 1)), jnp.int32)
+
+    def of_down(width):
+        model, (start, end, _) = trained(of_width(tiny, width, parametrization="mup", **changes), [1e-2], rows)
+        before, after = (jax.tree.map(lambda leaf: leaf[0], state.params) for state in (start, end))
+        a_TF = model.hidden(before, rows[0, :, :-1])[2][-1].a_TF
+        kernels = (params["block_1"]["feed_forward"]["down"]["kernel"] for params in (after, before))
+        return float(jnp.sqrt(jnp.square(a_TF @ jnp.subtract(*kernels)).mean()))
+
+    assert of_down(256) == pytest.approx(of_down(64), rel=0.4)
+
+
+def test_where_all_widths_follow_one_ratio_moves_all_rates(tiny):
+    for name in ("gelu", "swiglu"):
+        config = of_width(tiny, 96, parametrization="mup", activation=name, n_heads=3).model
+        model = models.build(config)
+        rates = model.rate_multipliers(jax.eval_shape(model.init, jax.random.key(0)))
+        assert {rate for rate in jax.tree.leaves(rates) if rate != 1} == {64 / 96}
+    narrow = models.build(of_width(tiny, 128, parametrization="mup", d_ff=256, d_head=16, n_heads=4).model)
+    block = narrow.rate_multipliers(jax.eval_shape(narrow.init, jax.random.key(0)))["block_0"]
+    assert block["feed_forward"]["down"]["kernel"] == block["attention"]["out"]["kernel"] == 1
+    assert block["feed_forward"]["up"]["kernel"] == block["attention"]["qkv"]["kernel"] == 0.5
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, {"activation": "swiglu"}, {"kind": "encoder", "norm_position": "post"}])
 def test_wide_models_too(tiny, changes):

@@ -14,7 +14,7 @@ from outcomes import metrics, results
 from rich.console import Console
 
 from actlab.analysis import results as results_lib
-from actlab.config import replace
+from actlab.config import load, replace
 from actlab.errors import UserError
 from actlab.sweeps import plan, session, trained
 from actlab.training import programs
@@ -266,6 +266,14 @@ def test_a_plan_is_measured_on_the_devices_that_a_lane_takes(small_sweep, tmp_pa
 def test_other_errors_of_the_device_are_not_taken_for_memory(small_sweep, tmp_path, refusing):
     with refusing(0, "INTERNAL: something else"), pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
         run(replace(small_sweep, sweep=()), tmp_path / "w")
+
+
+def test_a_width_that_is_swept_leaves_the_feed_forward_open(small_sweep, tmp_path):
+    """Otherwise a job of one width, or a second call, reads a base config whose d_ff is another width's."""
+    one = replace(small_sweep, sweep={"model.d_model": (16,)}, **{"model.activation": "relu", "train.n_steps": 2})
+    for _ in range(2):
+        assert run(one, tmp_path / "w") == 0
+    assert load(tmp_path / "w/config.json").model.d_ff is None
 
 
 def test_a_dry_run_prints_the_plan_and_makes_no_workdir(small_sweep, tmp_path, capsys):
