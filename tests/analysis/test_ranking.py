@@ -96,7 +96,7 @@ def test_the_cost_of_a_step_is_that_of_its_tokens_of_one_lane_the_median_over_ru
 
 def test_without_curves_or_seconds_a_view_says_why_it_is_missing(tables):
     view = seen(results(tables, curve=(), seconds=9.0))["seconds"]
-    assert view.grid is None and "train.eval_every" in view.reason
+    assert view.grid is None and "metrics.jsonl" in view.reason
     view = seen(results(tables, seconds=""))["seconds"]
     assert view.grid is None and view.reason == "3 runs of gelu have no seconds"
 

@@ -145,7 +145,7 @@ FIELDS = [
         log__wandb_project={"x\x07": "control"},
         nosuch={"1": "unknown field"},
         model={"1": "section"},
-        sweep={"1": "config file"},
+        sweep={"1": "an axis at a time"},
     ),
     (f"main {CONFIG} --config.model.n_layers=1000 --config.model.d_model=65536", "n_layers=1000", "parameters"),
     (f"main {CONFIG} --config.data.batch_size=1e6 --config.model.context=1e6", "batch_size=1000000", "tokens"),
