@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     command.define_config(given)
     command.define_activations(given)
     flags.DEFINE_string("budget", None, "Time for all of it: 30m, 1h, 2h30m.", flag_values=given)
-    command.define_path("workdir", None, "Folder to train in; by default runs/compare-NAMES.", given)
+    command.define_path("workdir", None, "Folder to train in.", given)
     command.define_path("text", None, "File or folder of texts.", given)
     flags.DEFINE_string("field", "text", "Field of JSON lines and Parquet that has the text.", flag_values=given)
     flags.DEFINE_integer("scales", None, "Widths to judge at: the model's and its doublings.", 1, 8, flag_values=given)

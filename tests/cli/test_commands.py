@@ -144,6 +144,7 @@ def test_a_flag_means_the_same_in_every_command():
     # These belong to one kind of table or benchmark each; a workdir is read, or trained in.
     own = {"verdict", "to", "workdir"}
     assert {flag: found for flag, found in meanings.items() if len(found) > 1 and flag not in own} == {}
+    assert set(meanings["workdir"]) == {"Folder of a run, a sweep or a comparison.", "Folder to train in."}
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jax.sharding import Mesh
+from jax.sharding import AbstractMesh, Mesh, PartitionSpec
 
 from actlab.config import Config, DevicesConfig, replace
 from actlab.errors import UserError
@@ -60,6 +60,18 @@ def test_a_container_has_no_more_memory_than_its_limit(names, monkeypatch, tmp_p
     assert devices_lib.free_memory() * jax.local_device_count() == 3 << 20
     (tmp_path / names[0]).write_text("max\n")
     assert devices_lib.free_memory() * jax.local_device_count() > 3 << 20
+
+
+def test_tables_of_embeddings_are_split_at_their_entries_or_not_at_all():
+    mesh = AbstractMesh((1, 1, 2), ("lane", "data", "fsdp"))
+    shapes = {"token_embedding": (1, 320, 384), "position_embedding": (1, 129, 384), "down": (1, 96, 384)}
+    state = {name: {"kernel": jax.ShapeDtypeStruct(shape, np.float32)} for name, shape in shapes.items()}
+    found = {name: of["kernel"].spec for name, of in devices_lib.state_shardings(mesh, state).items()}
+    assert found == {
+        "token_embedding": PartitionSpec("lane", "fsdp", None),
+        "position_embedding": PartitionSpec("lane", None, None),
+        "down": PartitionSpec("lane", None, "fsdp"),
+    }
 
 
 def laid(used, each):
