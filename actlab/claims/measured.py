@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from actlab.analysis import results
+from actlab.analysis.contrasts import score
 from actlab.analysis.effects import ALPHA, CONFIDENCE, MARGIN, Effect, adjusted, judge, paired, t_test
 from actlab.analysis.results import MARGINS, Result
 from actlab.claims.claim import Arm, Reading, Verdict
@@ -48,12 +49,9 @@ class Place:
 
     def losses(self, name: str, rate: float) -> dict[int, float]:
         """Losses by seed, on test where every run has a test loss."""
-        runs = self.cells[name, rate]
-        tested = all(run.test_loss is not None for cell in self.cells.values() for run in cell.values() if run.learned)
-        return {
-            seed: run.test_loss if tested and run.learned and run.test_loss is not None else run.loss
-            for seed, run in runs.items()
-        }
+        scores = {seed: score(run) for seed, run in self.cells[name, rate].items()}
+        tested = all(score(run).test is not None for cell in self.cells.values() for run in cell.values())
+        return {seed: one.test if tested and one.test is not None else one.loss for seed, one in scores.items()}
 
     def rates(self, *names: str) -> list[float]:
         """The learning rates that all of these activations have, rising."""

@@ -57,9 +57,7 @@ def main(argv: Sequence[str]) -> None:
             command.output_file("verdicts", given.verdicts)
     latex_file = None if given.latex is None else command.output_file("latex", given.latex)
 
-    from actlab.analysis import comparison, protocol, verdicts
-    from actlab.analysis import results as results_lib
-    from actlab.analysis import study as studies
+    from actlab.analysis import comparison, protocol, results as results_lib, study as studies, verdicts
     from actlab.report import latex
     from actlab.workdir import manifest, records
 
@@ -67,19 +65,11 @@ def main(argv: Sequence[str]) -> None:
     folder = paths[0] if paths[0].is_dir() else paths[0].parent
     is_arm = len(paths) == 1 and home and home.resolve() in (folder.resolve(), *folder.resolve().parents)
     place = home if home and not is_arm else folder
-    out: pathlib.Path | None = pathlib.Path(given.verdicts) if given.verdicts else place / verdicts.FILE
-    unwritten = ""
-    if given.study:
-        study: studies.Study | None = studies.load(pathlib.Path(given.study), out.parent)
-    else:
-        study = None
-        if owner := studies.owner(out.parent):
-            if given.verdicts:
-                raise UserError(
-                    f"--verdicts={out} belongs to the study {owner}, which decides its claims: name that file, "
-                    f"--study={owner}, or write elsewhere."
-                )
-            out, unwritten = None, f"not written: --study={owner} decides this study's claims and writes them"
+    out = pathlib.Path(given.verdicts) if given.verdicts else place / verdicts.FILE
+    study = studies.load(pathlib.Path(given.study), out.parent) if given.study else None
+    owner = None if study else studies.owner(out.parent)
+    if owner and given.verdicts:
+        raise UserError(f"--verdicts={out} is a file of the study {owner}: add --study={owner}, or write elsewhere.")
     with contextlib.ExitStack() as stack:
         tables = [stack.enter_context(studies.table_of(study, paths))] if study else paths
         results = results_lib.read(tables)
@@ -95,9 +85,9 @@ def main(argv: Sequence[str]) -> None:
         compared = comparison.compare(results, questions, given.margin, given.baseline, looks)
         decisions = verdicts.decide(study.claims, results, given.margin) if study else None
         agreements = verdicts.agreements(study.orders, compared) if study else []
-        if out:
-            if study:
-                out.parent.mkdir(exist_ok=True)  # of an arm, in the study's
+        if study:
+            out.parent.mkdir(exist_ok=True)  # of an arm, in the study's
+        if not owner:
             verdicts.write(out, compared, decisions, agreements)
     for one in compared:
         console.print(comparison.show(one))
@@ -106,7 +96,8 @@ def main(argv: Sequence[str]) -> None:
         console.print(f"order       tau {one['tau']:+.2f} (p {one['p']:.2g}) {place}")
     for id, decision in (decisions or {}).items():
         console.print(f"claim       {id} {decision.verdict} at this scale: {decision.deciding}")
-    console.print(f"verdicts    {out or unwritten}")
+    # The claims of a study are in its verdicts too, and its study.py is not run unless it is named.
+    console.print(f"verdicts    {f'printed only; --study={owner} writes them' if owner else out}")
     if latex_file:
         command.write(latex_file, latex.table(compared))
         console.print(f"table       {latex_file}")

@@ -16,10 +16,8 @@ from actlab.data.cache import TokenCache
 from actlab.training import generation
 from actlab.training.program_spec import ProgramSpec
 
-_OFTEN = (
-    8  # times that a text is read, from which repetition costs (Muennighoff et al. 2023, arXiv:2305.16264: 4 to 16)
-)
-_FEW = 20  # documents
+_OFTEN = 4  # times that a text may be read at little cost (Muennighoff et al. 2023, arXiv:2305.16264)
+_FEW = 20  # documents of a test set
 
 
 def name_of_data(console: Console, config: Config) -> None:
@@ -36,12 +34,9 @@ def header(console: Console, specs: Sequence[ProgramSpec], tokens: TokenCache) -
         f"            {meta.n_documents['train']:,} training documents, {meta.n_tokens['train']:,} tokens "
         f"({meta.tokenizer}), fingerprint {tokens.fingerprint[:12]}"
     )
-    first = specs[0].config
     if len(specs) == 1 and len(specs[0].names) == 1:
         _model(console, specs[0])
-    n_steps = {spec.config.train.n_steps for spec in specs}
-    if len(n_steps) == 1 and len({(spec.config.data.batch_size, spec.config.model.context) for spec in specs}) == 1:
-        _training(console, first, tokens)
+    _training(console, [spec.config for spec in specs], tokens)
     if tokens.labels is not None:
         console.print(f"task        {_task(specs[0], tokens)}")
     for words in dict.fromkeys(_reference(spec, tokens) for spec in specs):
@@ -65,21 +60,22 @@ def _model(console: Console, spec: ProgramSpec) -> None:
     )
 
 
-def _training(console: Console, config: Config, tokens: TokenCache) -> None:
-    """Prints how many tokens a run trains on, and warns where that repeats the text or little of it is held out."""
-    if config.data.corruption != "none" or config.data.packing == "padded":
-        return  # tokens are drawn anew, or rows hold padding
-    per_step = config.data.batch_size * config.model.context
-    n_tokens, meta = config.train.n_steps * per_step, tokens.meta
-    share = n_tokens / meta.n_tokens["train"]
-    of = f"{config.train.n_steps:,} steps of {per_step:,} tokens, {n_tokens:,} in all"
+def _training(console: Console, configs: Sequence[Config], tokens: TokenCache) -> None:
+    """Prints how many tokens a run trains on, and warns of text that is read often and of a small test set."""
+    n_test, one = tokens.meta.n_documents["test"], configs[0]
+    if n_test < _FEW:
+        few = f"{n_test:,} document{'s' if n_test > 1 else ''}"
+        console.print(f"warning     the test set has only {few}: its losses may not hold for other text")
+    lengths = {(each.train.n_steps, each.data.batch_size * each.model.context) for each in configs}
+    # Tokens of corrupted text are drawn anew in each step, and padded rows are not all text.
+    if len(lengths) > 1 or one.data.corruption != "none" or one.data.packing == "padded":
+        return
+    ((n_steps, per_step),) = lengths
+    share = n_steps * per_step / tokens.meta.n_tokens["train"]
+    of = f"{n_steps:,} steps of {per_step:,} tokens, {n_steps * per_step:,} in all"
     console.print(f"training    {of}: {share:.3g} times the text")
     if share > _OFTEN:
-        console.print(f"warning     each document is read {share:.0f} times: a model may learn it by heart")
-    if meta.n_documents["test"] < _FEW:
-        console.print(
-            f"warning     the test set has {meta.n_documents['test']:,} documents: other text may differ from it"
-        )
+        console.print(f"warning     each document is read about {share:.0f} times: the model may learn it by heart")
 
 
 def _reference(spec: ProgramSpec, tokens: TokenCache) -> str:

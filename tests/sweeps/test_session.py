@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import pathlib
+import re
 
 import event_files
 import jax
@@ -16,7 +17,7 @@ from rich.console import Console
 from actlab.analysis import results as results_lib
 from actlab.config import load, replace
 from actlab.errors import UserError
-from actlab.sweeps import plan, session, trained
+from actlab.sweeps import announce, plan, session, trained
 from actlab.training import programs
 from actlab.workdir import manifest, records, traces
 from actlab.workdir.records import Workdir
@@ -266,6 +267,25 @@ def test_a_plan_is_measured_on_the_devices_that_a_lane_takes(small_sweep, tmp_pa
 def test_other_errors_of_the_device_are_not_taken_for_memory(small_sweep, tmp_path, refusing):
     with refusing(0, "INTERNAL: something else"), pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
         run(replace(small_sweep, sweep=()), tmp_path / "w")
+
+
+def test_the_header_says_how_often_the_text_is_read_and_warns_of_a_small_test_set(
+    small_sweep, tmp_path, capsys, monkeypatch
+):
+    def said(**changes):
+        run(replace(small_sweep, sweep=(), **{"model.activation": "relu", **changes}), tmp_path / "w", dry_run=True)
+        return capsys.readouterr().out
+
+    out = said()
+    n_text = int(re.search(r"training documents, ([\d,]+) tokens", out)[1].replace(",", ""))
+    n_steps, per_step, share = re.search(r"training +(\d+) steps of (\d+) tokens, .* in all: (\S+) times", out).groups()
+    assert float(share) == pytest.approx(int(n_steps) * int(per_step) / n_text, rel=0.01)
+    often = 5 * n_text // int(per_step)
+    assert "is read about 5 times" in said(**{"train.n_steps": often}) and "is read about" not in out
+    assert "training  " not in said(**{"train.n_steps": often, "data.corruption": "random"})
+    for few, is_small in ((0, False), (10**6, True)):
+        monkeypatch.setattr(announce, "_FEW", few)
+        assert ("the test set has only" in said()) == is_small
 
 
 def test_a_width_that_is_swept_leaves_the_feed_forward_open(small_sweep, tmp_path):
