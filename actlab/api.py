@@ -12,9 +12,7 @@ from absl import logging
 from ml_collections import ConfigDict
 from rich.console import Console
 
-from actlab import activations as catalogue
-from actlab import config as config_lib
-from actlab import data
+from actlab import activations as catalogue, config as config_lib, data
 from actlab.adaptive.answer import Answer, Table, page
 from actlab.adaptive.comparison import Comparison
 from actlab.config import Config, convert, overrides, presets

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 import actlab.data
-from actlab import activations
-from actlab import config as config_lib
+from actlab import activations, config as config_lib
 from actlab.activations import catalogue
 from actlab.analysis import results as results_lib
 from actlab.config import Config, replace

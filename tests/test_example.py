@@ -9,8 +9,7 @@ import pytest
 from pages import cells
 
 from actlab import activations, main
-from actlab.cli import activations as command
-from actlab.cli import command as actlab_command
+from actlab.cli import activations as command, command as actlab_command
 from actlab.data.sets import story_grammar
 from actlab.report import explorer
 

@@ -16,8 +16,7 @@ from actlab import config as config_lib
 from actlab.analysis.effects import MARGIN
 from actlab.config import LOSS_UNITS, Config, sweep
 from actlab.errors import UserError
-from actlab.workdir import documents as documents_lib
-from actlab.workdir import integrity, manifest, records
+from actlab.workdir import documents as documents_lib, integrity, manifest, records
 from actlab.workdir.documents import Documents
 
 FILE = "results.csv"

@@ -15,8 +15,7 @@ import numpy as np
 
 from actlab import config as config_lib
 from actlab.analysis.protocol import LOSS, SENSITIVITY, Claims, Contrast, contrasts_of
-from actlab.analysis.results import DONE, FINGERPRINT, WAITING, read, waiting
-from actlab.analysis.results import FILE as RESULTS
+from actlab.analysis.results import DONE, FILE as RESULTS, FINGERPRINT, WAITING, read, waiting
 from actlab.analysis.survival import permanently_dead, revival_rate
 from actlab.analysis.verdicts import Orders
 from actlab.config import Config, sweep, user_code

@@ -12,8 +12,7 @@ import jax
 import numpy as np
 from rich.table import Table
 
-from actlab import config as config_lib
-from actlab import models
+from actlab import config as config_lib, models
 from actlab.config import Config, presets
 from actlab.data.tokenizers import Specials
 from actlab.training import programs, targets

@@ -36,8 +36,7 @@ def main(argv: Sequence[str]) -> int:
     given_paths = command.paths(given.runs)
 
     from actlab.adaptive import simulation
-    from actlab.analysis import results as results_lib
-    from actlab.analysis import validity
+    from actlab.analysis import results as results_lib, validity
 
     paths = given_paths or sorted(pathlib.Path("experiments").glob("*/results.csv"))
     results = list(itertools.chain(*(results_lib.read([path]) for path in paths)))

@@ -15,8 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from actlab import config as config_lib
-from actlab import models
+from actlab import config as config_lib, models
 from actlab.config import Config, ModelConfig
 from actlab.errors import UserError, suggestion
 from actlab.files import flush, read_json

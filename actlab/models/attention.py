@@ -91,8 +91,10 @@ def splash(
     interpret: bool = False,
 ) -> Float[Array, "B L H K"]:
     """JAX's flash attention for TPUs, on each device for the rows that it has; `interpret` runs it anywhere, slowly."""
-    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as kernels
-    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
+    from jax.experimental.pallas.ops.tpu.splash_attention import (
+        splash_attention_kernel as kernels,
+        splash_attention_mask as masks,
+    )
 
     _, length, n_heads, size = q_BLHK.shape
     mask = (masks.CausalMask if causal else masks.FullMask)((length, length))

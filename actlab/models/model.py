@@ -12,8 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from actlab import activations
 from actlab.config import ModelConfig, SwapConfig
-from actlab.models import attention, layers
-from actlab.models import spec as spec_lib
+from actlab.models import attention, layers, spec as spec_lib
 from actlab.models.decoder import Decoder
 from actlab.models.encoder import Encoder
 

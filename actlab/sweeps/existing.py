@@ -12,8 +12,7 @@ import jax
 import numpy as np
 from rich.console import Console
 
-from actlab import activations, data
-from actlab import config as config_lib
+from actlab import activations, config as config_lib, data
 from actlab.config import Config, ModelConfig
 from actlab.data import tokenizers
 from actlab.errors import UserError, suggestion

@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from actlab import activations, models
-from actlab import config as config_lib
+from actlab import activations, config as config_lib, models
 from actlab.config import Config, ModelConfig, SwapConfig
 from actlab.data import tokenizers
 from actlab.data.tokenizers import Tokenizer

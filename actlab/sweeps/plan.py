@@ -11,8 +11,7 @@ import jax
 from rich.console import Console
 from rich.table import Column, Table
 
-from actlab import config as config_lib
-from actlab import probes
+from actlab import config as config_lib, probes
 from actlab.callbacks.terminal import Lane
 from actlab.training import devices, programs, targets
 from actlab.training.program_spec import ProgramSpec

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 from rich.console import Console
 
-from actlab import callbacks
-from actlab import config as config_lib
+from actlab import callbacks, config as config_lib
 from actlab.callbacks import Callback
 from actlab.callbacks.terminal import Display, Shown
 from actlab.config import Config, sweep

@@ -14,8 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from actlab import activations, models
-from actlab import config as config_lib
+from actlab import activations, config as config_lib, models
 from actlab.activations import Activation
 from actlab.config import Config, ModelConfig, sweep
 from actlab.console import lines

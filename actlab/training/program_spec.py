@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import jax
 
-from actlab import config as config_lib
-from actlab import data, models
+from actlab import config as config_lib, data, models
 from actlab.config import Config
 from actlab.data.cache import TokenCache
 from actlab.data.rows import Majority

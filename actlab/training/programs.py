@@ -19,8 +19,7 @@ from actlab import config as config_lib
 from actlab.config import Config
 from actlab.models import Model
 from actlab.models.model import Params
-from actlab.training import devices, probing
-from actlab.training import step as steps
+from actlab.training import devices, probing, step as steps
 from actlab.training.losses import Examples, macro_f1
 from actlab.training.objectives import NEXT_TOKEN, NextToken, Objective
 from actlab.training.step import Lane

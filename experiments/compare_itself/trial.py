@@ -18,8 +18,7 @@ from absl import flags
 from jax import Array
 from rich.console import Console
 
-from actlab import activations
-from actlab import config as config_lib
+from actlab import activations, config as config_lib
 from actlab.adaptive.answer import Answer
 from actlab.adaptive.comparison import Comparison
 from actlab.cli import command

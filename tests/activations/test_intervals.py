@@ -7,8 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.special
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from actlab.activations import polynomial, swish
 from actlab.activations.proofs import intervals, jets

@@ -12,8 +12,7 @@ from outcomes import results
 from rich.console import Console
 
 from actlab import api
-from actlab.adaptive import comparison as comparison_lib
-from actlab.adaptive import judgement
+from actlab.adaptive import comparison as comparison_lib, judgement
 from actlab.adaptive.answer import Answer, Measured, Width, _oriented, duration, page
 from actlab.adaptive.comparison import Comparison
 from actlab.adaptive.search import RUNGS, Found, Task

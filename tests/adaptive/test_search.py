@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from actlab.adaptive import search
 from actlab.adaptive.search import RUNGS, STEP, Found, Progress, next_tasks

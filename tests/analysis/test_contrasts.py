@@ -5,8 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from actlab.analysis.best_rates import signs
 from actlab.analysis.contrasts import Grid, Score, judge_pairs, losses_at_best, lr_sensitivity, measure

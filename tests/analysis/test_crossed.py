@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from actlab.analysis import comparison, crossed
-from actlab.analysis import results as results_lib
+from actlab.analysis import comparison, crossed, results as results_lib
 from actlab.analysis.contrasts import Grid, Score
 from actlab.analysis.crossed import of_pair, seeds_and_documents
 from actlab.analysis.effects import Effect

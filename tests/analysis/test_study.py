@@ -8,10 +8,8 @@ import commands
 import numpy as np
 import pytest
 
-from actlab import claims
-from actlab import config as config_lib
-from actlab.analysis import results as results_lib
-from actlab.analysis import study as studies
+from actlab import claims, config as config_lib
+from actlab.analysis import results as results_lib, study as studies
 from actlab.analysis.verdicts import words
 from actlab.cli import verdict
 from actlab.config import Config

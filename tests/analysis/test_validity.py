@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from actlab import activations
-from actlab.analysis import best_rates, effects, validity
-from actlab.analysis import results as results_lib
+from actlab.analysis import best_rates, effects, results as results_lib, validity
 from actlab.analysis.comparison import compare
 from actlab.analysis.effects import Swaps, Verdict
 from actlab.analysis.protocol import lower

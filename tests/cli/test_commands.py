@@ -11,8 +11,7 @@ import commands
 import pytest
 from absl import flags
 
-from actlab import __main__ as actlab
-from actlab import activations
+from actlab import __main__ as actlab, activations
 from actlab.activations import catalogue
 from actlab.cli import command
 from actlab.config import Config, replace, schema

@@ -37,8 +37,7 @@ BERT = {"model.kind": "encoder", "model.n_layers": 1, "model.norm_position": "po
 
 def with_words(folder, text):
     """A tokenizer.json of whole words beside a model."""
-    from tokenizers import Tokenizer, pre_tokenizers
-    from tokenizers import models as kinds
+    from tokenizers import Tokenizer, models as kinds, pre_tokenizers
 
     special = ["[UNK]", "</s>", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
     words = {word: i for i, word in enumerate([*special, *sorted(set(text.split()))])}

@@ -1,8 +1,7 @@
 """A sweep is the product of its axes; runs that differ in traced fields only make one program."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from actlab.config import Config, replace
 from actlab.config.sweep import expand, find, narrow, programs

@@ -9,8 +9,7 @@ from collections import Counter
 
 import pytest
 from derivations import derivations, longest, openings
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from actlab.data.grammar import stories as story_grammar
 from actlab.data.grammar.rules import SHARES, apportion

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from actlab.data import gpt2, tokenizers
 from actlab.errors import UserError
@@ -327,8 +326,7 @@ def test_special_pieces_of_unigram_are_no_part_of_a_text(tmp_path):
 
 @pytest.mark.parametrize("changed", ["added", "end"])
 def test_what_was_added_to_gpt2s_files_is_read_from_tokenizer_json(tmp_path, changed):
-    from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
-    from tokenizers import models as library_models
+    from tokenizers import AddedToken, Tokenizer, decoders, models as library_models, pre_tokenizers
 
     ours = tokenizers.train(CORPUS, 265)
     ours.save(tmp_path)

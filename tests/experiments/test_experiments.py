@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import scripts
 
-from actlab import activations, claims
-from actlab import config as config_lib
+from actlab import activations, claims, config as config_lib
 from actlab.analysis import protocol
 from actlab.analysis.protocol import Contrast
 from actlab.cli import verdict

@@ -16,13 +16,10 @@ import sys
 
 import commands
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from mutations import mutations, quick, values_of
 
-from actlab import __main__ as actlab
-from actlab import config as config_lib
-from actlab import data
+from actlab import __main__ as actlab, config as config_lib, data
 from actlab.cli import command
 from actlab.config import Config, overrides, rules
 from actlab.data import cache, datasets, formats, tokenizers

@@ -6,12 +6,10 @@ import json
 import shutil
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from mutations import mutations, quick, values_of
 
-from actlab.analysis import comparison, verdicts
-from actlab.analysis import results as results_lib
+from actlab.analysis import comparison, results as results_lib, verdicts
 from actlab.cli import verdict
 from actlab.errors import UserError
 from actlab.report import study

@@ -11,8 +11,7 @@ import pytest
 
 from actlab.config import Config, replace, sweep
 from actlab.models import Costs
-from actlab.report import report
-from actlab.report import study as study_lib
+from actlab.report import report, study as study_lib
 from actlab.sweeps import session
 from actlab.workdir import records
 from actlab.workdir.records import Workdir

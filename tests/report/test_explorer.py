@@ -12,8 +12,7 @@ import pytest
 from pages import cells, points
 
 from actlab import activations
-from actlab.cli import activations as command
-from actlab.cli import command as actlab_command
+from actlab.cli import activations as command, command as actlab_command
 from actlab.errors import UserError
 from actlab.report import explorer
 from actlab.report.explorer import tables

@@ -5,8 +5,7 @@ import re
 
 import commands
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from actlab.cli import verdict
 from actlab.errors import UserError

@@ -13,10 +13,8 @@ import commands
 import pages
 import pytest
 
-from actlab import activations
-from actlab import config as config_lib
-from actlab.analysis import comparison
-from actlab.analysis import results as results_lib
+from actlab import activations, config as config_lib
+from actlab.analysis import comparison, results as results_lib
 from actlab.cli import report as report_command
 from actlab.config import sweep
 from actlab.errors import UserError

@@ -11,8 +11,7 @@ from outcomes import metrics
 from weights import drawn
 
 import actlab.data
-from actlab import config as config_lib
-from actlab import models
+from actlab import config as config_lib, models
 from actlab.config import SwapConfig, replace, sweep
 from actlab.data import tokenizers
 from actlab.errors import UserError

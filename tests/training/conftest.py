@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from actlab import config as config_lib
-from actlab import models
+from actlab import config as config_lib, models
 from actlab.config import Config
 from actlab.data.rows import NO_DOCUMENT
 from actlab.training import programs

@@ -5,8 +5,7 @@ from unittest import mock
 import jax
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from jax.sharding import Mesh, PartitionSpec
 
 from actlab.config import Config, DevicesConfig, replace

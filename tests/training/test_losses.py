@@ -9,15 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 from actlab import models
 from actlab.config import replace
 from actlab.models import Readout
-from actlab.training import losses, probing
-from actlab.training import step as steps
+from actlab.training import losses, probing, step as steps
 from actlab.training.losses import chunked_sum, cross_entropy, weighted_sum
 from actlab.training.objectives import NEXT_TOKEN
 

@@ -14,8 +14,7 @@ from actlab import models
 from actlab.config import replace
 from actlab.data.rows import NO_DOCUMENT
 from actlab.data.tokenizers import Specials
-from actlab.training import losses, programs
-from actlab.training import step as steps
+from actlab.training import losses, programs, step as steps
 from actlab.training.loop import Feed
 from actlab.training.objectives import NEXT_TOKEN, Classification, MaskedToken, NextToken
 from actlab.training.programs import Lane, lane_of

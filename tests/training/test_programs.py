@@ -6,8 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from actlab import config as config_lib
-from actlab import models
+from actlab import config as config_lib, models
 from actlab.config import replace
 from actlab.training import programs
 from actlab.training.devices import compute_dtype, memory_need, memory_of

@@ -8,11 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from actlab import config as config_lib
-from actlab import models
+from actlab import config as config_lib, models
 from actlab.config import OptimizerConfig, replace
 from actlab.training import step as steps
 from actlab.training.objectives import NEXT_TOKEN

@@ -5,8 +5,7 @@ import json
 import shutil
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from actlab import config as config_lib
 from actlab.config import replace

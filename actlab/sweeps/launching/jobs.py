@@ -10,8 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from actlab import activations
-from actlab import config as config_lib
+from actlab import activations, config as config_lib
 from actlab.config import Config, sweep
 from actlab.errors import UserError
 from actlab.files import parse_json, write_atomically

@@ -10,8 +10,7 @@ from collections.abc import Collection, Sequence
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from actlab import callbacks
-from actlab import config as config_lib
+from actlab import callbacks, config as config_lib
 from actlab.config import Config, sweep
 from actlab.console import lines
 from actlab.errors import UserError
