@@ -9,6 +9,7 @@ import pytest
 from actlab.adaptive import judgement, search, simulation
 from actlab.adaptive.search import Found
 from actlab.adaptive.simulation import WORLDS
+from actlab.analysis.effects import Verdict
 
 
 def world(words):
@@ -76,3 +77,14 @@ def test_a_search_costs_what_is_expected_and_a_comparison_saves_runs():
 @pytest.mark.slow
 def test_all_checks_hold_over_many_comparisons():
     assert [one.name for one in simulation.check(2000, 1) if not one.holds] == []
+
+
+def test_a_comparison_ends_when_it_is_decided_whatever_fails_later(monkeypatch):
+    def early(losses, margin, allowances, failed):
+        pairs = judgement.judge(losses, margin, allowances, failed)
+        verdict = Verdict.SUPPORTED if 10 <= len(losses["0"]) < 20 else Verdict.UNDECIDED
+        return tuple(dataclasses.replace(pair, verdict=verdict) for pair in pairs)
+
+    monkeypatch.setattr(simulation, "judge", early)
+    failing = dataclasses.replace(WORLDS[0], collapse=0.5)
+    assert simulation._outcome(failing, np.random.default_rng(0)).pairs[0].verdict == Verdict.SUPPORTED

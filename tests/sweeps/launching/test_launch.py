@@ -294,3 +294,24 @@ def test_on_a_terminal_running_jobs_have_a_bar_and_all_have_one():
         board.show(job, "running", 50)
     shown = terminal.file.getvalue()
     assert "100/400" in shown and "50/200" in shown
+
+
+def test_a_launch_that_fails_stops_its_jobs(small_sweep, tmp_path):
+    stopped = []
+
+    class Failing:
+        name, poll_seconds = "failing", 0.0
+
+        def start(self, jobs):
+            pass
+
+        def active(self):
+            raise UserError("the disk is full.")
+
+        def stop(self):
+            stopped.append(True)
+            return "stopped"
+
+    with pytest.raises(UserError, match="the disk is full"):
+        launch(small_sweep, tmp_path / "w", Failing())
+    assert stopped
