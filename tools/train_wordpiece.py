@@ -13,7 +13,8 @@ from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from actlab.data.grammar import stories
 from actlab.data.sets.story_grammar import CORPUS_SEED
-from actlab.data.tokenizers import OWN, SPECIALS, UNKNOWN
+from actlab.data.tokenizer_kinds import SPECIALS, UNKNOWN
+from actlab.data.tokenizers import OWN
 from actlab.files import sha256
 
 SIZE = 2048

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from actlab import config as config_lib, models
 from actlab.config import Config, presets
-from actlab.data.tokenizers import Specials
+from actlab.data.tokenizer_kinds import Specials
 from actlab.training import programs, targets
 from actlab.training.devices import compute_dtype, is_out_of_memory
 from actlab.training.objectives import NEXT_TOKEN, MaskedToken, Objective

@@ -14,7 +14,7 @@ from jaxtyping import Float64, Int8, Int64, UInt
 from actlab.data import preparing, sets, tokenizers
 from actlab.data.datasets import Dataset
 from actlab.data.sources import SPLITS
-from actlab.data.tokenizers import Tokenizer
+from actlab.data.tokenizer_kinds import Tokenizer
 from actlab.errors import UserError
 from actlab.files import digest, sha256, signed
 

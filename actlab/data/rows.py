@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int, Int32, Int64, Shaped, UInt
 
 from actlab.data.cache import Split, TokenCache
-from actlab.data.tokenizers import Specials
+from actlab.data.tokenizer_kinds import Specials
 from actlab.errors import UserError
 
 DRAWN_SEED = 2**64 - 1  # for drawn validation and test tokens; the seeds of runs are smaller

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 from actlab import activations, config as config_lib, models
 from actlab.config import Config, ModelConfig, SwapConfig
 from actlab.data import tokenizers
-from actlab.data.tokenizers import Tokenizer
+from actlab.data.tokenizer_kinds import Tokenizer
 from actlab.errors import UserError
 from actlab.files import read_json
 from actlab.models.layers import Hidden

@@ -19,6 +19,7 @@ from actlab.activations import Activation
 from actlab.config import Config, ModelConfig, sweep
 from actlab.console import lines
 from actlab.data import tokenizers
+from actlab.data.tokenizer_kinds import Tokenizer
 from actlab.errors import UserError, suggestion
 from actlab.models.spec import OTHER_ACTIVATIONS
 from actlab.training import generation, programs
@@ -37,7 +38,7 @@ class Trained(NamedTuple):
     config: Config
     model: models.Model
     params: Any
-    tokenizer: tokenizers.Tokenizer
+    tokenizer: Tokenizer
     step: int
 
     def sample(self, **options: Any) -> str:
@@ -60,7 +61,7 @@ class Found(NamedTuple):
     """A run's config and tokenizer; the part that trained it, the configs of the part's lanes, and the run's lane."""
 
     config: Config
-    tokenizer: tokenizers.Tokenizer
+    tokenizer: Tokenizer
     part: str
     lanes: tuple[Config, ...]
     lane: int

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from actlab import activations
 from actlab.activations import Activation
-from actlab.data.tokenizers import Tokenizer
+from actlab.data.tokenizer_kinds import Tokenizer
 from actlab.errors import UserError
 from actlab.models.model import Cache, Model, Params
 

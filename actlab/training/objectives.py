@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from actlab.config import LOSS_UNITS, Config
 from actlab.data import rows as row_sources
 from actlab.data.cache import TokenCache
-from actlab.data.tokenizers import Specials
+from actlab.data.tokenizer_kinds import Specials
 from actlab.errors import UserError
 from actlab.training.losses import Examples
 

@@ -9,7 +9,7 @@ from actlab import config as config_lib, data, models
 from actlab.config import Config
 from actlab.data.cache import TokenCache
 from actlab.data.rows import Majority
-from actlab.data.tokenizers import Tokenizer
+from actlab.data.tokenizer_kinds import Tokenizer
 from actlab.errors import UserError
 from actlab.training.devices import compute_dtype
 from actlab.training.loop import Feed

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import actlab.data
-from actlab.data import cache, datasets, preparing, tokenizers
+from actlab.data import cache, datasets, preparing, tokenizer_kinds, tokenizers
 from actlab.data.grammar import stories
 from actlab.data.sets import story_grammar
 from actlab.errors import UserError
@@ -49,7 +49,7 @@ def test_the_stream_is_a_mark_then_documents_with_marks(opened):
 def test_a_large_vocabulary_takes_32_bits(tmp_path, texts):
     small = tokenizers.train(TRAIN, 257)
     entries = [*list(small.vocabulary)[:256], *(f"entry {i}" for i in range(65280)), "<|endoftext|>"]
-    tokenizer = tokenizers.BytePairTokenizer("dir:big", {entry: i for i, entry in enumerate(entries)}, ())
+    tokenizer = tokenizer_kinds.BytePairTokenizer("dir:big", {entry: i for i, entry in enumerate(entries)}, ())
     dataset, _ = datasets.prepare("mine", tmp_path, texts, show=False)
     cache.make(dataset, tokenizer, tmp_path / "cache", show=False)
     tokens = cache.open_cache(tmp_path / "cache").train.tokens

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from actlab.data import rows
 from actlab.data.cache import Labels, Meta, Split, TokenCache
 from actlab.data.rows import NO_DOCUMENT, DocumentRows, LabelledRows, NextTokenDocuments, NextTokenRows, PackedRows
-from actlab.data.tokenizers import Specials
+from actlab.data.tokenizer_kinds import Specials
 from actlab.errors import UserError
 
 END = 99

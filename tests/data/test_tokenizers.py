@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from actlab.data import gpt2, tokenizers
+from actlab.data import gpt2, tokenizer_kinds, tokenizers
 from actlab.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "data"
 CORPUS = [f"Once upon a time number {i} met the {i * i} of {i % 7} friends, and they played." for i in range(200)]
-BYTES = tokenizers.ByteTokenizer()
+BYTES = tokenizer_kinds.ByteTokenizer()
 TRAINED = tokenizers.train(CORPUS, 300)
 
 
@@ -92,23 +92,23 @@ RUNS = tokenizers.train([a + b + c for a in PARTS for b in PARTS for c in PARTS]
 def test_long_texts_are_cut_where_no_token_changes(parts):
     text = "".join(parts)
     whole = RUNS.encode(text)
-    assert "".join(tokenizers._pieces(text, 3)) == text
+    assert "".join(tokenizer_kinds._pieces(text, 3)) == text
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenizers.BytePairTokenizer, "least", 3)
+        patch.setattr(tokenizer_kinds.BytePairTokenizer, "least", 3)
         assert RUNS.encode(text).tolist() == whole.tolist()
 
 
 def test_a_long_line_is_cut_too():
     text = "word " * 10_000
-    assert max(map(len, tokenizers._pieces(text, 1000))) < 3000
-    assert "".join(tokenizers._pieces(text, 1000)) == text
+    assert max(map(len, tokenizer_kinds._pieces(text, 1000))) < 3000
+    assert "".join(tokenizer_kinds._pieces(text, 1000)) == text
 
 
 def test_a_batch_is_its_texts_one_by_one(monkeypatch):
     texts = ["", *CORPUS[:20], "", "x\n" * 50]
     expected = [TRAINED.encode(text).tolist() for text in texts]
-    monkeypatch.setattr(tokenizers.BytePairTokenizer, "least", 20)
-    monkeypatch.setattr(tokenizers, "BATCH_CHARACTERS", 50)
+    monkeypatch.setattr(tokenizer_kinds.BytePairTokenizer, "least", 20)
+    monkeypatch.setattr(tokenizer_kinds, "BATCH_CHARACTERS", 50)
     assert [ids.tolist() for ids in TRAINED.encode_batch(texts)] == expected
 
 
@@ -126,7 +126,7 @@ def test_a_tokenizer_is_kept_whole_and_once(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(tokenizers.BytePairTokenizer, "save", killed)
+        patch.setattr(tokenizer_kinds.BytePairTokenizer, "save", killed)
         with pytest.raises(KeyboardInterrupt):
             tokenizers.keep(TRAINED, tmp_path / "t")
     assert not list(tmp_path.iterdir())
@@ -350,7 +350,7 @@ def test_a_long_document_is_cut_before_lines_only(tmp_path, monkeypatch):
     tokenizer = tokenizers.make(f"dir:{of_llama(tmp_path / 'm')}", tmp_path, ())
     text = "\n".join(CORPUS)
     whole = tokenizer.decode(tokenizer.encode(text))
-    monkeypatch.setattr(tokenizers.LibraryTokenizer, "least", 500)
+    monkeypatch.setattr(tokenizer_kinds.LibraryTokenizer, "least", 500)
     assert tokenizer.decode(tokenizer.encode(text)).replace(" \n", "\n") == whole.replace(" \n", "\n")
 
 

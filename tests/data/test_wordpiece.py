@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, strategies as st
 
 import actlab.data
-from actlab.data import tokenizers
+from actlab.data import tokenizer_kinds, tokenizers
 from actlab.data.grammar import stories
 from actlab.errors import UserError
 
 PIECES = "[PAD] un ##aff ##able [UNK] [CLS] [SEP] [MASK] cafe , ! [ ] mask l".split()
 
 
-def made(name: str) -> tokenizers.WordPieceTokenizer:
+def made(name: str) -> tokenizer_kinds.WordPieceTokenizer:
     tokenizer = tokenizers.make(name, Path(), ())
-    assert isinstance(tokenizer, tokenizers.WordPieceTokenizer)
+    assert isinstance(tokenizer, tokenizer_kinds.WordPieceTokenizer)
     return tokenizer
 
 
@@ -159,7 +159,7 @@ def test_a_cache_is_made_again_when_the_vocabulary_changed(tmp_path, write_texts
 
 @pytest.mark.parametrize("name", ["bytes", "bpe"])
 def test_other_tokenizers_have_marks_beside_their_own_ids(name):
-    tokenizer = tokenizers.ByteTokenizer() if name == "bytes" else tokenizers.train(["a story"] * 9, 260)
+    tokenizer = tokenizer_kinds.ByteTokenizer() if name == "bytes" else tokenizers.train(["a story"] * 9, 260)
     first, last, padding, mask, unknown, end = tokenizer.specials
     assert first == last == tokenizer.end_of_text and unknown is end is None
     assert (padding, mask) == (tokenizer.vocab_size, tokenizer.vocab_size + 1)

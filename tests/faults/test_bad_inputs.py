@@ -22,7 +22,7 @@ from mutations import mutations, quick, values_of
 from actlab import __main__ as actlab, config as config_lib, data
 from actlab.cli import command
 from actlab.config import Config, overrides, rules
-from actlab.data import cache, datasets, formats, tokenizers
+from actlab.data import cache, datasets, formats, tokenizer_kinds, tokenizers
 from actlab.errors import UserError, printable, sentence
 from actlab.sweeps import session
 from actlab.training import programs, targets
@@ -564,7 +564,11 @@ def test_changed_files_of_the_library_are_a_tokenizer_or_refused(tmp_path, chose
 @quick
 @given(chosen=st.data())
 def test_a_changed_vocabulary_of_word_pieces_is_a_tokenizer_or_refused(tmp_path, chosen):
-    pieces = [*tokenizers.SPECIALS, *"abcdefghijklmnopqrstuvwxyz", *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz")]
+    pieces = [
+        *tokenizer_kinds.SPECIALS,
+        *"abcdefghijklmnopqrstuvwxyz",
+        *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz"),
+    ]
     content = "".join(f"{piece}\n" for piece in pieces).encode()
     (tmp_path / "vocab.txt").write_bytes(chosen.draw(st.one_of(mutations(content), st.binary())))
     with contextlib.suppress(UserError):

@@ -18,7 +18,7 @@ import jax, numpy as np
 from actlab import config as config_lib, models
 from actlab.training import programs, targets
 from actlab.training.programs import Lane
-from actlab.data.tokenizers import Specials
+from actlab.data.tokenizer_kinds import Specials
 from actlab.training.objectives import NEXT_TOKEN, MaskedToken
 
 config = config_lib.from_json(sys.stdin.read())

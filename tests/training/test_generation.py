@@ -8,7 +8,7 @@ import weights
 
 from actlab import models
 from actlab.config import replace
-from actlab.data.tokenizers import ByteTokenizer
+from actlab.data.tokenizer_kinds import ByteTokenizer
 from actlab.errors import UserError
 from actlab.training import generation
 from actlab.training.generation import write_text

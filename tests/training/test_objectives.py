@@ -13,7 +13,7 @@ from outcomes import metrics
 from actlab import models
 from actlab.config import replace
 from actlab.data.rows import NO_DOCUMENT
-from actlab.data.tokenizers import Specials
+from actlab.data.tokenizer_kinds import Specials
 from actlab.training import losses, programs, step as steps
 from actlab.training.loop import Feed
 from actlab.training.objectives import NEXT_TOKEN, Classification, MaskedToken, NextToken

@@ -5,7 +5,7 @@ import pytest
 
 import actlab.data
 from actlab.config import Config, replace
-from actlab.data import tokenizers
+from actlab.data import tokenizer_kinds
 from actlab.data.rows import NO_DOCUMENT
 from actlab.errors import UserError
 from actlab.training import program_spec
@@ -159,11 +159,11 @@ def test_an_objective_that_cannot_be_is_refused_in_a_sentence(tokens, changes, w
 
 
 def test_an_encoder_needs_padding_that_is_no_mark_in_the_text():
-    class Decoders(tokenizers.ByteTokenizer):
-        specials = property(lambda self: tokenizers.Specials(256, 256, 256, 258))
+    class Decoders(tokenizer_kinds.ByteTokenizer):
+        specials = property(lambda self: tokenizer_kinds.Specials(256, 256, 256, 258))
 
     encoder = replace(Config(), **SMALL, **{"model.kind": "encoder"})
     with pytest.raises(UserError, match="a pad_token of its own"):
         program_spec.objective_of(encoder, Decoders())
-    assert program_spec.objective_of(encoder, tokenizers.ByteTokenizer())
+    assert program_spec.objective_of(encoder, tokenizer_kinds.ByteTokenizer())
     assert program_spec.objective_of(replace(Config(), **SMALL), Decoders())
