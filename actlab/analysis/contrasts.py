@@ -119,9 +119,14 @@ class Grid:
 
     def sensitivities(self, name: str, rates: Sequence[float], seeds: Iterable[int]) -> dict[int, float]:
         """Learning-rate sensitivity by seed over these rates, with equal weights."""
-        losses = {seed: [self._read(self.cells[name][rate][seed]) for rate in rates] for seed in seeds}
+        by_rate = [self.losses(name, rate) for rate in rates]
+        losses = {seed: [of[seed] for of in by_rate] for seed in seeds}
         # A run's loss is at most its initial one already, so that clipping at the highest changes nothing.
         return {seed: lr_sensitivity(row, max(row)) for seed, row in losses.items()}
+
+    def losses(self, name: str, rate: float) -> dict[int, float]:
+        """An arm's losses by seed at a rate, of the set that differences are read on."""
+        return {seed: self._read(score) for seed, score in self.cells[name][rate].items()}
 
     def _read(self, score: Score) -> float:
         return score.loss if self.read_on == "validation" or score.test is None else score.test
@@ -344,7 +349,7 @@ def judge_pairs(
     Holm's families: the questions at own best rates; questions times rates; their sensitivities. Each has `to_come`
     further questions, whose activations are not trained yet, as if they had the same rates. `waiting` has activation
     and rate of each run that is not trained yet: what rests on it is undecided, and part of its family. At a rate that
-    is given nothing is chosen, and a t test holds even where seeds collapse: it then finds too little, not too much.
+    is given nothing is chosen, so that a t test over the seeds is enough.
     """
 
     def measured_of(question: Contrast, *rates: float) -> Measured:

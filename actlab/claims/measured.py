@@ -10,13 +10,12 @@ import dataclasses
 import functools
 import math
 import pathlib
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from actlab.analysis import results
-from actlab.analysis.contrasts import score
+from actlab.analysis.contrasts import Grid, score
 from actlab.analysis.effects import ALPHA, CONFIDENCE, MARGIN, Effect, adjusted, judge, paired, t_test
 from actlab.analysis.results import MARGINS, Result
 from actlab.claims.claim import Arm, Reading, Verdict
@@ -30,11 +29,11 @@ Runs = Mapping[int, Result]  # by seed
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """The cells of a table at one place of its further axes, those without a run that is still to be trained."""
+    """A table at one place of its further axes, without the cells that have a run still to be trained."""
 
     table: str
     scale: str
-    cells: Mapping[tuple[str, float], Runs]
+    runs: Mapping[tuple[str, float], Runs]  # by activation and learning rate
     margin: float
 
     @property
@@ -45,26 +44,21 @@ class Place:
     @property
     def warmup(self) -> int:
         """Its steps of warmup."""
-        return next(int(dict(run.axes)[WARMUP]) for runs in self.cells.values() for run in runs.values())
+        return next(int(dict(run.axes)[WARMUP]) for runs in self.runs.values() for run in runs.values())
 
-    def losses(self, name: str, rate: float) -> dict[int, float]:
-        """Losses by seed, on test where every run has a test loss."""
-        scores = {seed: score(run) for seed, run in self.cells[name, rate].items()}
-        tested = all(score(run).test is not None for cell in self.cells.values() for run in cell.values())
-        return {seed: one.test if tested and one.test is not None else one.loss for seed, one in scores.items()}
-
-    def rates(self, *names: str) -> list[float]:
-        """The learning rates that all of these activations have, rising."""
-        return sorted(set.intersection(*({rate for one, rate in self.cells if one == name} for name in names)))
+    @functools.cached_property
+    def grid(self) -> Grid:
+        """Its losses."""
+        every = (run for runs in self.runs.values() for run in runs.values())
+        return Grid.of((run.activation, run.learning_rate, run.seed, score(run)) for run in every)
 
     def best(self, name: str, rates: Sequence[float]) -> float:
         """The rate of the lowest mean validation loss."""
-        means = {rate: statistics.fmean(run.loss for run in self.cells[name, rate].values()) for rate in rates}
-        return min(rates, key=lambda rate: (means[rate], rate))
+        return self.grid.best_rate(name, rates, self.grid.complete_seeds(rates, name))
 
     def less(self, first: str, second: str, rate: float) -> Effect:
         """The first's loss less the second's."""
-        return paired(self.losses(first, rate), self.losses(second, rate))
+        return paired(self.grid.losses(first, rate), self.grid.losses(second, rate))
 
 
 def places(folder: pathlib.Path, study: str) -> list[Place]:
@@ -121,7 +115,7 @@ def size_of_the_gap(rate: float, folder: pathlib.Path) -> Iterator[Reading]:
     said, rounding = LOSS["relu"][RATES.index(rate)] - LOSS["gelu"][RATES.index(rate)], 0.01
     arms = []
     for place in places(folder, DECODER):
-        if rate in place.rates("relu", "gelu"):
+        if rate in place.grid.rates("relu", "gelu"):
             effect = place.less("relu", "gelu", rate)
             if effect.mean is None or effect.interval is None:
                 continue
@@ -144,9 +138,9 @@ def follow_ups(folder: pathlib.Path) -> Iterator[Reading]:
     plain = max((place for place in tables if place.table == DECODER), key=lambda place: place.warmup, default=None)
     effects = {}
     for place in tables:
-        for rate in place.rates("relu", "gelu") if plain and place.table != DECODER else ():
+        for rate in place.grid.rates("relu", "gelu") if plain and place.table != DECODER else ():
             gap, what = place.less("gelu", "relu", rate), f"at {rate:g}, GELU's loss less ReLU's"
-            if plain and rate in plain.rates("relu", "gelu"):
+            if plain and rate in plain.grid.rates("relu", "gelu"):
                 change = paired(*(_gaps(one, rate) for one in (place, plain)))
                 before = plain.less("gelu", "relu", rate).mean
                 what += f" ({before:+.4f} as it is, changed by {_numbers(change)})"
@@ -157,13 +151,13 @@ def follow_ups(folder: pathlib.Path) -> Iterator[Reading]:
 
 def _gaps(place: Place, rate: float) -> dict[int, float]:
     """GELU's loss less ReLU's, by seed."""
-    gelu, relu = (place.losses(name, rate) for name in ("gelu", "relu"))
+    gelu, relu = (place.grid.losses(name, rate) for name in ("gelu", "relu"))
     return {seed: gelu[seed] - relu[seed] for seed in gelu.keys() & relu.keys()}
 
 
 def level_at_the_text_s_other_low_rate(folder: pathlib.Path) -> Iterator[Reading]:
     """B13: the two are level at 1e-3, too, which the study's own test of low rates leaves out."""
-    having = [place for place in places(folder, DECODER) if MIDDLE in place.rates("relu", "gelu")]
+    having = [place for place in places(folder, DECODER) if MIDDLE in place.grid.rates("relu", "gelu")]
     found = [(place, place.less("gelu", "relu", MIDDLE)) for place in having]
     equal = adjusted([gap.p_equivalence(place.margin) for place, gap in found])
     beyond = adjusted([gap.p_beyond(place.margin) for place, gap in found])
@@ -184,7 +178,7 @@ def above_the_best_rate(folder: pathlib.Path) -> Iterator[Reading]:
     """B12: GELU's mean excess over its best loss is lower, over the rates above the best of both activations."""
     effects, tables = {}, places(folder, DECODER)
     for place in tables:
-        rates = place.rates("relu", "gelu")
+        rates = place.grid.rates("relu", "gelu")
         best = {name: place.best(name, rates) for name in ("relu", "gelu")} if rates else {}
         high = [rate for rate in rates if rate > max(best.values())]
         if high:
@@ -196,7 +190,7 @@ def above_the_best_rate(folder: pathlib.Path) -> Iterator[Reading]:
 
 
 def _excess(place: Place, name: str, best: float, high: Sequence[float]) -> dict[int, float]:
-    least, above = place.losses(name, best), [place.losses(name, rate) for rate in high]
+    least, above = place.grid.losses(name, best), [place.grid.losses(name, rate) for rate in high]
     seeds = set(least).intersection(*above)
     return {seed: math.fsum(losses[seed] for losses in above) / len(above) - least[seed] for seed in sorted(seeds)}
 
@@ -205,7 +199,7 @@ def faster_convergence(folder: pathlib.Path) -> Iterator[Reading]:
     """B20: at 1e-3 and below ReLU needs fewer steps to the loss at which the worse of the two ends."""
     effects = {}
     for place in places(folder, DECODER):
-        for rate in place.rates("relu", "gelu"):
+        for rate in place.grid.rates("relu", "gelu"):
             shares = _shares(place, rate) if rate <= MIDDLE else {}
             if shares:
                 mean = math.fsum(shares.values()) / len(shares)
@@ -216,7 +210,7 @@ def faster_convergence(folder: pathlib.Path) -> Iterator[Reading]:
 
 def _shares(place: Place, rate: float) -> dict[int, float]:
     """Steps of ReLU over those of GELU to the higher of their last losses, for the seeds whose runs have curves."""
-    relu, gelu = (place.cells[name, rate] for name in ("relu", "gelu"))
+    relu, gelu = (place.runs[name, rate] for name in ("relu", "gelu"))
     found = {}
     for seed in sorted(relu.keys() & gelu.keys()):
         if relu[seed].curve and gelu[seed].curve and not relu[seed].failed and not gelu[seed].failed:
@@ -246,7 +240,7 @@ def at_the_best_rate_of_tanh(folder: pathlib.Path) -> Iterator[Reading]:
     """
     found = []
     for place in places(folder, ENCODER):
-        rates = place.rates("tanh", "gelu")
+        rates = place.grid.rates("tanh", "gelu")
         if rates:
             best = place.best("tanh", rates)
             found.append((place, best, place.less("gelu", "tanh", best)))
