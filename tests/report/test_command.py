@@ -54,7 +54,7 @@ def test_without_the_extra_a_sentence_names_it(tmp_path, monkeypatch, capsys):
     for main, *words in ((report.main, tmp_path), (activations.main, f"--html={tmp_path / 'page.html'}")):
         code, out, error = commands.call(main, *words)
         assert (code, out, error.count("\n")) == (2, "", 1) and "altair" in error and "[report]" in error
-    for script in ("first_runs/figure.py", "relu_vs_gelu/arms.py", "activation_swap/summary.py"):
+    for script in ("initialisation/figure.py", "relu_vs_gelu/arms.py", "activation_swap/summary.py"):
         with pytest.raises(SystemExit, match="^2$"):
             scripts.load(EXPERIMENTS / script)
         error = capsys.readouterr().err
