@@ -5,8 +5,12 @@ import functools
 import inspect
 import math
 import re
+import traceback
 from collections.abc import Mapping
 from typing import Any
+
+import jax
+import jax.numpy as jnp
 
 from actlab.activations.definition import Activation
 from actlab.activations.records import RECORDS
@@ -33,8 +37,38 @@ def register(record: Activation) -> Activation:
     A config file may be read twice, so the same function may be registered again under the same name.
 
     Raises:
-        UserError: for a name that is not an identifier, or that another function has.
+        UserError: for a name that is not an identifier, or that another function has; for a function that JAX cannot
+            trace or differentiate, or whose result has another shape than its input.
     """
+    _require_usable(record)
+    return _add(record)
+
+
+def _require_usable(record: Activation) -> None:
+    """Traces its functions with their slopes, so that a mistake in one is told before any work is done."""
+    keywords = {**record.parameters, **record.theta}
+    functions = {"fn": functools.partial(record.fn, **keywords), "value_fn": record.value_fn}
+    if record.draw is not None:
+        functions["draw"] = functools.partial(record.draw, jax.random.key(0), **keywords)
+    x = jax.ShapeDtypeStruct((2, 8), jnp.float32)
+    for field, function in functions.items():
+        told = f"activation {record.name!r}: {field}"
+        try:
+            made, _ = jax.eval_shape(lambda x, function=function: jax.jvp(function, (x,), (x,)), x)
+        except Exception as error:
+            file = getattr(getattr(_unwrapped(record.fn)[0], "__code__", None), "co_filename", None)
+            lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+            where = f" in line {lines[-1]}" if lines else ""
+            reason = str(error).partition("\n")[0].rstrip(".:")
+            raise UserError(
+                f"{told} fails{where} with {type(error).__name__}, {reason}: write a function of arrays in jax.numpy."
+            ) from error
+        if getattr(made, "shape", None) != x.shape:
+            shape = f"shape {made.shape}" if hasattr(made, "shape") else type(made).__name__
+            raise UserError(f"{told} returns {shape} for an array of shape {x.shape}: return one of the same shape.")
+
+
+def _add(record: Activation) -> Activation:
     for name in (record.name, *record.aliases):
         if not _NAME.fullmatch(name):
             raise UserError(f"activation name {name!r} is malformed: use letters, digits and underscores.")
@@ -55,11 +89,17 @@ def is_built_in(text: str) -> bool:
 
 def _place(record: Activation) -> Any:
     """What tells two functions apart: file, line and bound arguments. A file that is read again makes new objects."""
-    fn, arguments = inspect.unwrap(record.fn), ()
-    if isinstance(fn, functools.partial):
-        fn, arguments = inspect.unwrap(fn.func), (fn.args, *sorted(fn.keywords.items()))
+    fn, arguments = _unwrapped(record.fn)
     code = getattr(fn, "__code__", None)
     return (record.name, code.co_filename, code.co_firstlineno, arguments) if code else (record.name, record.fn)
+
+
+def _unwrapped(fn: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The function that a user wrote, and the arguments that were bound to it."""
+    fn = inspect.unwrap(fn)
+    if not isinstance(fn, functools.partial):
+        return fn, ()
+    return inspect.unwrap(fn.func), (fn.args, *sorted(fn.keywords.items()))
 
 
 @functools.cache
@@ -130,4 +170,4 @@ def _with(record: Activation, values: Mapping[str, float], field: str) -> Activa
 
 
 for _record in RECORDS:
-    register(_record)
+    _add(_record)

@@ -1,5 +1,6 @@
 """The catalogue: records, names with parameters, registration, bad input."""
 
+import dataclasses
 import functools
 import inspect
 import re
@@ -131,6 +132,31 @@ def test_a_taken_or_malformed_name_is_refused(own):
     with pytest.raises(UserError, match="malformed"):
         activations.register(make("a(b)"))
     assert activations.get("gelu").fn is not own.fn
+
+
+@pytest.mark.parametrize(
+    ("fn", "told"),
+    [
+        (lambda x: x * undefined, "fn fails in line .* with NameError, name 'undefined' is not defined"),  # noqa: F821
+        (lambda x: np.sinh(x), "fn fails in line .* with TracerArrayConversionError"),
+        (lambda x: x if x > 0 else 0, "fn fails in line .* with "),
+        (lambda x, slope: x * slope, "fn fails .* missing 1 required positional argument: 'slope'"),
+        (lambda x: jnp.sum(x), r"fn returns shape \(\) for an array of shape \(2, 8\)"),
+        (lambda x: (x, x), "fn returns tuple"),
+    ],
+)
+def test_a_function_that_cannot_be_used_is_refused_with_its_line(fn, told):
+    with pytest.raises(UserError, match=f"activation 'broken': {told}"):
+        activations.register(
+            activations.Activation("broken", activations.elementwise(fn) if "tuple" not in told else fn, "x", "me")
+        )
+    assert "broken" not in activations.names()
+
+
+def test_the_other_functions_of_a_record_are_tried_too(own):
+    for field, broken in (("value_fn", lambda x: x[0]), ("draw", lambda key, x, slope: x[0])):
+        with pytest.raises(UserError, match=f"activation 'bent': {field} returns shape"):
+            activations.register(dataclasses.replace(own, **{field: broken}))
 
 
 def curved(sign):
