@@ -85,6 +85,8 @@ def compare(
     """
     logging.set_verbosity(logging.ERROR)  # orbax warns through absl of what is meant
     seconds = budget_seconds(budget if isinstance(budget, str) else f"{budget}s")
+    if isinstance(names, str):
+        raise UserError(f"names={names!r} is a text: give a list, such as ['relu', 'gelu'].")
     chosen = [catalogue.get(name, "name").name for name in names]
     base = _config(config)
     if text is not None:
@@ -151,6 +153,11 @@ def _config(config: Configured | None) -> Config:
         return config
     if isinstance(config, ConfigDict):
         return convert.from_mapping(config.to_dict())
+    if config is not None and not isinstance(config, (str, pathlib.Path)):
+        raise UserError(
+            f"config is a {type(config).__name__}: give the path of a config file, a Config or a ConfigDict, and "
+            "fields as keywords, **{'model.activation': 'relu'}."
+        )
     return overrides.read(None if config is None else str(config), (), presets.compared).config
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import inspect
 import math
+import os
 import re
 import traceback
 from collections.abc import Mapping
@@ -34,7 +35,8 @@ def names() -> tuple[str, ...]:
 def register(record: Activation) -> Activation:
     """Adds an activation, for example from a config file, and returns it.
 
-    A config file may be read twice, so the same function may be registered again under the same name.
+    A config file may be read twice, so the same function may be registered again under the same name; and a cell of a
+    notebook may be edited and run again, so it replaces what it registered before.
 
     Raises:
         UserError: for a name that is not an identifier, or that another function has; for a function that JAX cannot
@@ -47,6 +49,7 @@ def register(record: Activation) -> Activation:
 def _require_usable(record: Activation) -> None:
     """Traces its functions with their slopes, so that a mistake in one is told before any work is done."""
     keywords = {**record.parameters, **record.theta}
+    _require_matching(record)
     functions = {"fn": functools.partial(record.fn, **keywords), "value_fn": record.value_fn}
     if record.draw is not None:
         functions["draw"] = functools.partial(record.draw, jax.random.key(0), **keywords)
@@ -66,6 +69,33 @@ def _require_usable(record: Activation) -> None:
         if getattr(made, "shape", None) != x.shape:
             shape = f"shape {made.shape}" if hasattr(made, "shape") else type(made).__name__
             raise UserError(f"{told} returns {shape} for an array of shape {x.shape}: return one of the same shape.")
+        if not jnp.issubdtype(made.dtype, jnp.floating):
+            raise UserError(f"{told} returns {made.dtype} for an array of float32: return floating-point numbers.")
+
+
+def _require_matching(record: Activation) -> None:
+    """Refuses numbers that the record and the function state differently: either may be used."""
+    told = f"activation {record.name!r}"
+    try:
+        known = inspect.signature(record.fn).parameters
+    except (TypeError, ValueError):  # of a function that is not written in Python
+        known = {}
+    if isinstance(record.aliases, str):
+        raise UserError(f"{told}: aliases={record.aliases!r} is a text: write a tuple, ({record.aliases!r},).")
+    for field in ("parameters", "theta"):
+        for name, value in getattr(record, field).items():
+            if name not in known:
+                continue  # the call fails, and is told
+            default = known[name].default
+            if default is inspect.Parameter.empty or float(default) != float(value):
+                has = "no default" if default is inspect.Parameter.empty else f"the default {default:g}"
+                raise UserError(
+                    f"{told}: {field} has {name}={value:g}, for which fn has {has}: give it the same, {name}={value:g}."
+                )
+    for name, value in record.parameters.items():
+        low, high = record.domain.get(name, (-math.inf, math.inf))
+        if not low <= value <= high:
+            raise UserError(f"{told}: {name}={value:g} is outside its own domain, {low:g} to {high:g}: correct one.")
 
 
 def _add(record: Activation) -> Activation:
@@ -91,7 +121,11 @@ def _place(record: Activation) -> Any:
     """What tells two functions apart: file, line and bound arguments. A file that is read again makes new objects."""
     fn, arguments = _unwrapped(record.fn)
     code = getattr(fn, "__code__", None)
-    return (record.name, code.co_filename, code.co_firstlineno, arguments) if code else (record.name, record.fn)
+    if code is None:
+        return (record.name, record.fn)
+    if not os.path.isfile(code.co_filename):
+        return (record.name, "a cell of a notebook")  # which has another name each time that it is run or edited
+    return (record.name, os.path.realpath(code.co_filename), code.co_firstlineno, arguments)
 
 
 def _unwrapped(fn: Any) -> tuple[Any, tuple[Any, ...]]:

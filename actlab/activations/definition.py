@@ -12,9 +12,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from actlab.activations.proofs.jets import Piecewise
+from actlab.errors import UserError
 
 
 def same(x: Array) -> Array:
@@ -51,6 +53,24 @@ class Activation:
     draw: Callable[..., Array] | None = None
     exact: Callable[..., Piecewise] | None = None
     value_exact: Callable[[], Piecewise] | None = None
+
+
+@functools.cache
+def require_elementwise(record: Activation) -> None:
+    """Refuses a record that counts as elementwise and whose function is not: its units would all look dead.
+
+    Raises:
+        UserError: for such a record.
+    """
+    with jax.ensure_compile_time_eval():
+        x = jnp.linspace(-3.0, 3.0, 13)
+        alone = np.asarray([record.fn(one) for one in x[:, None]])[:, 0]
+        together = np.asarray(record.fn(x))
+    if not np.allclose(alone, together, rtol=1e-4, atol=1e-6, equal_nan=True):
+        raise UserError(
+            f"activation {record.name!r} is not elementwise, since an output depends on other inputs: say so in its "
+            "record, elementwise=False."
+        )
 
 
 Scalar = Callable[[Array], Array]

@@ -172,7 +172,12 @@ class Answer:
             if state.decided_at is None or state.decided_at > state.seeds - BLOCK:
                 row = _row(state)
                 low, high = (("?" if row[end] is None else f"{row[end]:+.4f}") for end in ("low", "high"))
-                found = f"{row['difference']:+.4f} {self.unit} ({low} to {high})  {row['verdict']}"
+                interval = f"{low} to {high}"
+                if low == high == "?":
+                    interval = (
+                        f"no interval before {self.first_look} seeds" if state.seeds < self.first_look else "open"
+                    )
+                found = f"{row['difference']:+.4f} {self.unit} ({interval})  {row['verdict']}"
                 lines.append(f"{state.seeds:>3} seeds   {label}  {found}  {left}")
         return lines
 
@@ -315,6 +320,7 @@ def page(answer: Answer, command: str) -> str:
         body=_body(answer),
         tried=tried,
         first_look=answer.first_look,
+        more=_MORE if any(pair.settles(answer.margin) for pair in answer.pairs) or not answer.pairs else "",
         spent=duration(answer.spent),
         budget=duration(answer.budget),
         command=_e(command),
@@ -471,6 +477,7 @@ _WIDTHS = """
 difference, {ends}, along the straight line in the logarithm of the width; the intervals of further widths and of the
 changes hold together at 95% among themselves, and nothing of them is decided with fewer than {first_look} seeds.</p>
 """
+_MORE = ", so that seeds may be added (the same command with a larger <code>--budget</code>)"
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
@@ -487,8 +494,8 @@ last step.</p>
 {tried}</table>
 <h2>How sure this is</h2>
 <p class="small">The learning rates were fixed before the first seed that judges. The intervals hold together at 95%,
-over all pairs and however often one looks, so that seeds may be added (the same command with a larger
-<code>--budget</code>); nothing is decided with fewer than {first_look} seeds. They cover other seeds on this test text.
+over all pairs and however often one looks{more}; nothing is decided with fewer than {first_look} seeds. They cover
+other seeds on this test text.
 {spent} of {budget} were used.</p>
 <p class="small"><code>{command}</code></p>
 </body></html>

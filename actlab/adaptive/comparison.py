@@ -110,6 +110,11 @@ class Comparison:
     def run(self, stop: StopSignal) -> Answer:
         """Searches, judges, and returns the answer as far as it came; it is also written into the workdir."""
         self._mend(stop)
+        for folder in ("search", *map(self._stage, self._configs)):
+            one = Workdir(self._path / folder, writes=False)
+            if one.manifest():
+                changes = ({"model.activation": name} for name in self._activations)
+                trained.require_same_own(one, (config_lib.replace(self._config, **change) for change in changes))
         for width in self._configs:
             if str(width) not in self._known["run_seconds"]:
                 self._known["run_seconds"][str(width)] = self._calibrated(width)
@@ -420,6 +425,7 @@ class Comparison:
         if not stopped and worth:
             self._trained[width] += worth
             self._seconds[width] += self._clock() - begin
+            self._known["run_seconds"][str(width)] = self._run_seconds(width)  # what the next session counts with
         self._save()
         return not stopped
 

@@ -51,6 +51,6 @@ def main(argv: Sequence[str]) -> None:
     else:
         rows = claims.examine(claims.select(text=given.source, kind=given.kind), results)
         console.print(claim.table([row for row in rows if given.verdict in (None, row[1].verdict)]))
-    if not results.is_dir():
-        words = "is not here, and what its studies decide counts as open: run in a clone, or name it, --results=FOLDER"
+    if not any(results.glob("*/verdicts.json")):
+        words = "has no verdicts.json of a study: what studies decide counts as open; run in a clone, or add --results"
         lines(stderr=True).print(f"warning     {results} {words}")

@@ -48,7 +48,8 @@ def main(argv: Sequence[str]) -> int:
         raise UserError("no activation is named: name two or more, python -m actlab compare relu gelu --budget=1h.")
     request = command.with_text(given, overrides.read(source, changes, presets.compared))
     if taken := [path for path in request.overridden if path in _OWN]:
-        raise UserError(f"--config.{taken[0]} is set by the comparison: leave it out.")
+        listed = " and ".join(f"--config.{path}" for path in taken)
+        raise UserError(f"the comparison sets {listed} itself: leave {'it' if len(taken) == 1 else 'them'} out.")
     if not given.activations and not request.code:
         for name in names:
             command.require_activation(name, "name")

@@ -27,8 +27,8 @@ def name_of_data(console: Console, config: Config) -> None:
     console.print(f"data        {name}{chosen}")
 
 
-def header(console: Console, specs: Sequence[ProgramSpec], tokens: TokenCache) -> None:
-    """Prints the size of the data, the model of a single run, and the floors."""
+def header(console: Console, specs: Sequence[ProgramSpec], tokens: TokenCache, trains: bool = True) -> None:
+    """Prints the size of the data, the model of a single run, how long it trains, and the floors."""
     meta = tokens.meta
     console.print(
         f"            {meta.n_documents['train']:,} training documents, {meta.n_tokens['train']:,} tokens "
@@ -36,7 +36,9 @@ def header(console: Console, specs: Sequence[ProgramSpec], tokens: TokenCache) -
     )
     if len(specs) == 1 and len(specs[0].names) == 1:
         _model(console, specs[0])
-    _training(console, [spec.config for spec in specs], tokens)
+    _test_set(console, tokens)
+    if trains:
+        _training(console, [spec.config for spec in specs], tokens)
     if tokens.labels is not None:
         console.print(f"task        {_task(specs[0], tokens)}")
     for words in dict.fromkeys(_reference(spec, tokens) for spec in specs):
@@ -60,19 +62,23 @@ def _model(console: Console, spec: ProgramSpec) -> None:
     )
 
 
-def _training(console: Console, configs: Sequence[Config], tokens: TokenCache) -> None:
-    """Prints how many tokens a run trains on, and warns of text that is read often and of a small test set."""
-    n_test, one = tokens.meta.n_documents["test"], configs[0]
-    if n_test < _FEW:
+def _test_set(console: Console, tokens: TokenCache) -> None:
+    """Warns of a small one."""
+    if (n_test := tokens.meta.n_documents["test"]) < _FEW:
         few = f"{n_test:,} document{'s' if n_test > 1 else ''}"
         console.print(f"warning     the test set has only {few}: its losses may not hold for other text")
+
+
+def _training(console: Console, configs: Sequence[Config], tokens: TokenCache) -> None:
+    """Prints how many tokens a run trains on, and warns of text that is read often."""
+    one = configs[0]
     lengths = {(each.train.n_steps, each.data.batch_size * each.model.context) for each in configs}
     # Tokens of corrupted text are drawn anew in each step, and padded rows are not all text.
     if len(lengths) > 1 or one.data.corruption != "none" or one.data.packing == "padded":
         return
     ((n_steps, per_step),) = lengths
     share = n_steps * per_step / tokens.meta.n_tokens["train"]
-    of = f"{n_steps:,} steps of {per_step:,} tokens, {n_steps * per_step:,} in all"
+    of = f"{n_steps:,} step{'s' if n_steps > 1 else ''} of {per_step:,} tokens, {n_steps * per_step:,} in all"
     console.print(f"training    {of}: {share:.3g} times the text")
     if share > _OFTEN:
         console.print(f"warning     each document is read about {share:.0f} times: the model may learn it by heart")

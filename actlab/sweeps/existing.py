@@ -148,6 +148,9 @@ def swap(
     Raises:
         UserError: for whatever does not fit together, see session.prepare, or a workdir that cannot be written.
     """
+    source = pathlib.Path(start.name.partition(":")[0])
+    if (workdir / "config.json").is_file() or workdir.resolve() == source.resolve():
+        raise UserError(f"--workdir={workdir} holds a model already: choose another folder, which gets the new one.")
     if not steps and (workdir / "training").exists():
         raise UserError(
             f"--workdir={workdir} holds a healed model, which --steps=0 would replace: choose another folder, or give "
@@ -164,7 +167,7 @@ def swap(
     quiet = Console(quiet=True)
     spec, program, state = _started(_for_steps(config, 1), quiet)
     losses = {"before": _loss(spec, program, state)}
-    spec, program, state = _started(after, console)
+    spec, program, state = _started(after, quiet if steps else console)  # training prints the same
     losses["after"] = _loss(spec, program, state)
     if fold:
         after = config_lib.replace(after, **{"finetune.fold": True})
@@ -216,7 +219,7 @@ def _for_steps(config: Config, n_steps: int) -> Config:
 
 def _started(config: Config, console: Console) -> tuple[ProgramSpec, programs.Program, Any]:
     """A model before its first update: its spec, its compiled functions, its state."""
-    spec = session.prepare(console, config).specs[0]
+    spec = session.prepare(console, config, trains=False).specs[0]
     program = programs.build(spec.model, spec.config, spec.lanes, spec.objective)
     given = origin.given(spec)
     assert given is not None

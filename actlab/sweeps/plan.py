@@ -51,7 +51,9 @@ def calibrate(spec: ProgramSpec) -> Calibration:
     alone = config_lib.replace(spec.config, **{"devices.lane": 1, "devices.data": spec.config.devices.data or 1})
     one = spec.part(spec.names[:1])
     try:
-        program = programs.build(spec.model, alone, one.lanes, spec.objective).compile()
+        # At a rate that changes nothing: a lane that diverges is frozen, and costs no more time.
+        still = [lane._replace(learning_rate=0.0) for lane in one.lanes]
+        program = programs.build(spec.model, alone, still, spec.objective).compile()
         rows = program.rows(functools.partial(one.feed.train, range(alone.train.steps_per_call)))
         # The first call is slower: it loads the program and touches its memory.
         state, _ = jax.block_until_ready(program.train(program.init(), rows, 1))

@@ -11,13 +11,13 @@ import math
 import pathlib
 import shutil
 import signal
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 from rich.console import Console
 
-from actlab import callbacks, config as config_lib
+from actlab import activations, callbacks, config as config_lib
 from actlab.callbacks import Callback
 from actlab.callbacks.terminal import Display, Shown
 from actlab.config import Config, sweep
@@ -126,24 +126,36 @@ def _own(message: str) -> UserError:
     return UnsharedError(message) if jax.process_count() > 1 else UserError(message)
 
 
-def prepare(console: Console, config: Config, tokens: TokenCache | None = None) -> Prepared:
+def prepare(console: Console, config: Config, tokens: TokenCache | None = None, *, trains: bool = True) -> Prepared:
     """Expands the sweep, checks every model and origin, prepares the data and groups the runs into programs.
 
-    `tokens` are the config's data, if they are open already.
+    `tokens` are the config's data, if they are open already. `trains` is whether the runs will be trained, or only
+    measured.
 
     Raises:
         UserError: for whatever is wrong with the fields, the models, their origins, the devices or the data.
     """
     runs = sweep.expand(config)
     callbacks.require(config)
+    _require_distinct(run.config.model.activation for run in runs)
     for one in {(run.config.model, run.config.finetune, run.config.train.dtype): run.config for run in runs}.values():
         program_spec.model_of(one)
         origin.of(one)
     announce.name_of_data(console, config)
     tokens = tokens or program_spec.open_data([run.config for run in runs])
     config, specs = settle(config, runs, tokens)
-    announce.header(console, specs, tokens)
+    announce.header(console, specs, tokens, trains)
     return Prepared(config, runs, tokens, specs)
+
+
+def _require_distinct(names: Iterable[str]) -> None:
+    known: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        first = known.setdefault(activations.get(name).name, name)
+        if first != name:
+            raise UserError(
+                f"config.sweep.model.activation lists {first!r} and {name!r}, two names of one function: list one."
+            )
 
 
 def settle(config: Config, runs: Sequence[Run], tokens: TokenCache) -> tuple[Config, list[ProgramSpec]]:
@@ -176,9 +188,11 @@ def needs_training(
         UserError: if the workdir cannot be used: another config's, not writable, or begun by the other command.
     """
     records.check(config, extend)
-    checked, names = integrity.check(records), [run.name for run in sweep.expand(config)]
+    runs = sweep.expand(config)
+    checked, names = integrity.check(records), [run.name for run in runs]
     is_done = checked.rows.keys() == set(names) and all(row["status"] != "stopped" for row in checked.rows.values())
     if is_done and not checked.problems:
+        trained.require_same_own(records, (run.config for run in runs))
         rows = [checked.rows[name] for name in names]
         announce.results(console, rows, records.path, "was done before; nothing to do")
         return False

@@ -16,6 +16,7 @@ import numpy as np
 
 from actlab import activations, config as config_lib, models
 from actlab.activations import Activation
+from actlab.activations.definition import require_elementwise
 from actlab.config import Config, ModelConfig, sweep
 from actlab.console import lines
 from actlab.data import tokenizers
@@ -187,8 +188,16 @@ def require_same_functions(workdir: Workdir, computed: FunctionValues) -> None:
             )
 
 
+def require_same_own(workdir: Workdir, configs: Iterable[Config]) -> None:
+    """As `require_same_functions`, of the activations that do not come with actlab alone: for what is not trained."""
+    own = [one for one in configs if not all(map(activations.is_built_in, named_activations(one).values()))]
+    require_same_functions(workdir, function_values(own))
+
+
 @functools.cache
 def _values(record: Activation) -> dict[str, list[float | None]]:
+    if record.elementwise:
+        require_elementwise(record)
     x = jnp.asarray(manifest.INPUTS)
     fn, slope = jax.jvp(record.fn, (x,), (jnp.ones_like(x),))
     found: dict[str, Any] = {"fn": fn, "slope": slope}

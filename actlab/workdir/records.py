@@ -135,6 +135,11 @@ class Workdir:
                 f"--workdir={self.path} has {other} of the {ours} runs of config.sweep: add --extend to train the "
                 "others in it too, or choose another workdir."
             )
+        if path == "sweep" and {run.name for run in sweep.expand(config)} == {run.name for run in sweep.expand(theirs)}:
+            raise UserError(
+                f"--workdir={self.path} has the runs of config.sweep in another order: write its axes and values in "
+                f"the order that {known} has."
+            )
         if path:
             ours, other = config_lib.flat(config)[path], config_lib.flat(theirs)[path]
             # The schedule depends on the number of steps.

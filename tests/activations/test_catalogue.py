@@ -143,14 +143,48 @@ def test_a_taken_or_malformed_name_is_refused(own):
         (lambda x, slope: x * slope, "fn fails .* missing 1 required positional argument: 'slope'"),
         (lambda x: jnp.sum(x), r"fn returns shape \(\) for an array of shape \(2, 8\)"),
         (lambda x: (x, x), "fn returns tuple"),
+        (lambda x: (x > 0).astype(jnp.int32), "fn returns int32 for an array of float32"),
     ],
 )
 def test_a_function_that_cannot_be_used_is_refused_with_its_line(fn, told):
     with pytest.raises(UserError, match=f"activation 'broken': {told}"):
-        activations.register(
-            activations.Activation("broken", activations.elementwise(fn) if "tuple" not in told else fn, "x", "me")
-        )
+        activations.register(activations.Activation("broken", fn, "x", "me"))
     assert "broken" not in activations.names()
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"parameters": {"slope": 0.25}}, "parameters has slope=0.25, for which fn has the default 0.5"),
+        ({"parameters": {}, "theta": {"slope": 0.25}}, "theta has slope=0.25, for which fn has the default 0.5"),
+        ({"fn": lambda x, slope: slope * x}, "parameters has slope=0.5, for which fn has no default"),
+        ({"domain": {"slope": (1.0, 2.0)}}, "slope=0.5 is outside its own domain, 1 to 2"),
+        ({"aliases": "benty"}, "aliases='benty' is a text"),
+    ],
+)
+def test_a_record_that_contradicts_its_function_is_refused(own, changes, told):
+    with pytest.raises(UserError, match=re.escape(told)):
+        activations.register(dataclasses.replace(own, **changes))
+
+
+def test_a_cell_of_a_notebook_may_be_edited_and_a_file_named_by_two_paths(tmp_path):
+    def cell(source, file):
+        names = {}
+        exec(compile(source, file, "exec"), names)
+        return activations.Activation("mine", names["mine"], "x", "me")
+
+    first, edited = "def mine(x): return x", "\ndef mine(x): return 2 * x"
+    activations.register(cell(first, "<ipython-input-7-0a>"))
+    activations.register(cell(edited, "<ipython-input-8-0b>"))
+    assert float(activations.get("mine").fn(3.0)) == 6
+    catalogue._records.pop("mine")
+    (tmp_path / "mine.py").write_text(first)
+    activations.register(cell(first, str(tmp_path / "mine.py")))
+    activations.register(cell(first, str(tmp_path / "." / ".." / tmp_path.name / "mine.py")))
+    with pytest.raises(UserError, match="'mine' is taken by me"):
+        activations.register(cell(edited, str(tmp_path / "mine.py")))
+    catalogue._records.pop("mine")
+    catalogue.get.cache_clear()
 
 
 def test_the_other_functions_of_a_record_are_tried_too(own):

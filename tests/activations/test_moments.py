@@ -210,8 +210,11 @@ def test_a_users_activation_needs_no_formula(register):
 def test_what_has_no_moments_is_told(register):
     register("pole", lambda x: 1 / jnp.where(jnp.abs(x) < 1, 0, x))
     register("vector", lambda x: x / jnp.sum(x), elementwise=False)
-    with pytest.raises(UserError, match="'pole' is not finite"):
+    register("root", lambda x: jnp.sqrt(jnp.maximum(x, 0)))
+    with pytest.raises(UserError, match="'pole' has no moments at scale=1: its value is inf at "):
         activations.moments("pole")
+    with pytest.raises(UserError, match="'root' has no moments at scale=1: its slope is nan at -12"):
+        activations.moments("root")
     with pytest.raises(UserError, match="'vector' is not elementwise"):
         activations.moments("vector")
 

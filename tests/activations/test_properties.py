@@ -2,18 +2,21 @@
 
 import dataclasses
 import math
+import re
 
 import evaluated
+import jax
 import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from actlab import activations
+from actlab import activations, models
 from actlab.activations.proofs.bounds import Enclosure
 from actlab.activations.proofs.formulas import derivatives, exact_of
 from actlab.activations.proofs.measured import measured_bounds
+from actlab.config import ModelConfig
 from actlab.errors import UserError
 
 INF = math.inf
@@ -324,6 +327,65 @@ def test_what_cannot_be_certified_is_told(register):
     register("open", lambda x: x * jnp.exp(-jnp.abs(x)), exact=lambda: activations.halves(lambda x: -right(-x), right))
     with pytest.raises(UserError, match="cannot be enclosed"):
         activations.properties("open")
+
+
+def test_a_users_formula_serves_an_initialiser_which_is_traced(register):
+    register(
+        "tilted",
+        activations.elementwise(lambda x: x + 0.3 * jnp.abs(x)),
+        exact=lambda: activations.halves(lambda x: x * 0.7, lambda x: x * 1.3),
+    )
+    fields = {"n_layers": 1, "d_model": 16, "n_heads": 2, "context": 8, "vocab_size": 16}
+    for init in ("gain", "fan_in"):
+        model = models.build(ModelConfig(activation="tilted", init=init, **fields), jnp.float32)
+        assert jax.jit(model.init)(jax.random.key(0))
+
+
+@pytest.mark.parametrize(
+    ("fn", "exact", "told"),
+    [
+        # It holds as far as 8 and not beyond.
+        (lambda x: jnp.clip(x, 0, 20), lambda: activations.halves(lambda x: 0.0, lambda x: x), "by 1.3e+05 at 131072"),
+        (lambda x: x * x, lambda: activations.whole(lambda x: x**2), "fails with TypeError"),
+        (lambda x: x * x, lambda: activations.whole(jnp.square), "fails with TypeError"),
+        (
+            lambda x: x * x,
+            lambda: activations.Piecewise((activations.Piece(0, math.inf, lambda x: x * x),)),
+            "do not cover the line",
+        ),
+        (
+            lambda x: x,
+            lambda: activations.Piecewise(
+                (activations.Piece(-math.inf, 1, lambda x: x), activations.Piece(0, math.inf, lambda x: x))
+            ),
+            "do not cover the line",
+        ),
+    ],
+)
+def test_a_formula_that_fails_is_told(register, fn, exact, told):
+    register("broken", fn, exact=exact)
+    with pytest.raises(UserError, match=re.escape(told)):
+        activations.properties("broken")
+
+
+def test_a_formula_may_be_constant_and_its_function_may_jump(register):
+    steps = lambda: activations.halves(lambda x: 0.0, lambda x: 1.0)  # noqa: E731
+    register("steps", lambda x: jnp.where(x > 0, 1.0, 0.0), exact=steps)
+    p = activations.properties("steps")
+    assert (p.limit_left, p.limit_right, p.slope_supremum.high) == (0, 1, 0) and p.mean == pytest.approx(0.5)
+
+
+def test_a_function_of_a_vector_that_counts_as_elementwise_is_refused(register):
+    register("shares", activations.elementwise(jax.nn.softmax))
+    for compute in (activations.properties, activations.moments, lambda name: measured_bounds(activations.get(name))):
+        with pytest.raises(UserError, match="'shares' is not elementwise"):
+            compute("shares")
+
+
+def test_a_function_that_ends_has_no_limit_there(register):
+    register("ending", lambda x: jnp.sqrt(x + 20))
+    p = measured_bounds(activations.get("ending"))
+    assert p.minimum.value == 0 and math.isnan(p.limit_left) and p.limit_right == math.inf
 
 
 # A smooth one, kinks of the slope and of the curvature, flat parts, limits, and values that grow without end.

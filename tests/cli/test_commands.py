@@ -269,8 +269,11 @@ def test_a_workdir_is_a_word_or_a_flag(refused, tmp_path, name):
     ("words", "told"),
     [
         ([], "no activation is named"),
-        (["relu", "gelu", "--config.model.activation=relu"], "config.model.activation is set by the comparison"),
-        (["relu", "gelu", "--config.train.eval_every=5"], "config.train.eval_every is set by the comparison"),
+        (["relu", "gelu", "--config.model.activation=relu"], "sets --config.model.activation itself: leave it out"),
+        (
+            ["relu", "gelu", "--config.train.eval_every=5", "--config.train.probe_every=5"],
+            "sets --config.train.eval_every and --config.train.probe_every itself: leave them out",
+        ),
     ],
 )
 def test_a_comparison_says_what_it_lacks_and_what_it_sets_itself(refused, words, told):

@@ -120,3 +120,13 @@ def test_neither_training_nor_reading_goes_on_with_an_edited_function(config, be
     bent(relu)
     assert run(config, tmp_path / "w") == 0
     assert trained.load(tmp_path / "w").step == 12
+    bent(tanh)
+    with pytest.raises(UserError, match="was begun with another 'bent'"):  # and not "was done before"
+        run(config, tmp_path / "w")
+
+
+def test_two_names_of_one_function_are_refused(config, tmp_path):
+    for names in (("gelu", "gelu_exact"), ("gelu_scale(s=1)", "gelu_scale( s = 1.0 )")):
+        with pytest.raises(UserError, match="two names of one function"):
+            run(replace(config, sweep=(("model.activation", names),)), tmp_path / "w")
+    assert not (tmp_path / "w").exists()

@@ -87,7 +87,7 @@ def _rightmost(boxes: list[tuple[float, float, float]]) -> Enclosure:
 
 def ranges(piece: Piece, low: np.ndarray, high: np.ndarray, order: int) -> tuple[Interval, Interval]:
     """Enclosures of f^(order) and f^(order + 1) on boxes."""
-    jet = piece.formula(Jet.variable(Interval(low, high), order + 1, INTERVALS))
+    jet = piece.at(Jet.variable(Interval(low, high), order + 1, INTERVALS))
     return _as_interval(jet.derivative(order), low), _as_interval(jet.derivative(order + 1), low)
 
 

@@ -14,9 +14,12 @@ import abc
 import dataclasses
 import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
+
+from actlab.errors import UserError
 
 Constant = int | float | Fraction
 
@@ -140,7 +143,12 @@ class Piece:
 
     low: float
     high: float
-    formula: Callable[[Jet], Jet]
+    formula: Callable[[Jet], Jet | Constant]
+
+    def at(self, x: Jet) -> Jet:
+        """The formula's jet there, also of one that is a constant."""
+        found = self.formula(x)
+        return x.constant(found) if isinstance(found, Constant) else found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,18 +158,29 @@ class Piecewise:
     pieces: tuple[Piece, ...]
     unit: float = 1.0
 
+    def __post_init__(self) -> None:
+        """Refuses pieces that leave a part of the line out, or overlap."""
+        lows, highs = [piece.low for piece in self.pieces], [piece.high for piece in self.pieces]
+        if [-math.inf, *highs] != [*lows, math.inf] or not all(map(operator.lt, lows, highs)):
+            raise UserError(
+                f"pieces from {lows} to {highs} do not cover the line: begin at -inf, end at inf, and begin each piece "
+                "where the one before ends."
+            )
+
     @property
     def breaks(self) -> tuple[float, ...]:
         """Where one piece ends and the next begins."""
         return tuple(piece.high for piece in self.pieces[:-1])
 
 
-def whole(formula: Callable[[Jet], Jet], unit: float = 1.0) -> Piecewise:
+def whole(formula: Callable[[Jet], Jet | Constant], unit: float = 1.0) -> Piecewise:
     """One formula for the whole line."""
     return Piecewise((Piece(-math.inf, math.inf, formula),), unit)
 
 
-def halves(left: Callable[[Jet], Jet], right: Callable[[Jet], Jet], unit: float = 1.0) -> Piecewise:
+def halves(
+    left: Callable[[Jet], Jet | Constant], right: Callable[[Jet], Jet | Constant], unit: float = 1.0
+) -> Piecewise:
     """One formula for x <= 0, one for x >= 0."""
     return Piecewise((Piece(-math.inf, 0.0, left), Piece(0.0, math.inf, right)), unit)
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from actlab.activations.definition import Activation
+from actlab.activations.definition import Activation, require_elementwise
 from actlab.activations.proofs.bounds import Bounds, Enclosure, Extremum
 
 REACH = 32
@@ -57,6 +57,7 @@ def measured_bounds(record: Activation) -> Bounds:
     An extremum that is only approached where the grid ends is a limit, without a place. Where values of the tail
     neither settle nor run away, as those of a sine do, the limit is nan. Points at which a value is nan are left out.
     """
+    require_elementwise(record)
     with np.errstate(all="ignore"):
         kinks = _kinks(record.fn, _grid())
         x = np.union1d(_grid(), [one + side for one in (0.0, *kinks) for side in (-BESIDE, BESIDE)])
@@ -109,12 +110,13 @@ def _supremum(x: Numbers, y: Numbers) -> Extremum:
 
 
 def _infimum(x: Numbers, y: Numbers) -> Extremum:
+    # Of a function that ends, the last points that have a value are no tail.
+    limits = [_limit(y[_PER_DOUBLING::-1]), _limit(y[-_PER_DOUBLING - 1 :])]
     x, y = x[~np.isnan(y)], y[~np.isnan(y)]
     if not y.size:
         return Extremum(Enclosure(math.nan, math.nan), None)
     least = float(np.min(y))
     least = 0.0 if abs(least) <= _EQUAL else least
-    limits = [_limit(y[_PER_DOUBLING::-1]), _limit(y[-_PER_DOUBLING - 1 :])]
     if -math.inf in (least, *limits):
         return Extremum(Enclosure(-math.inf, -math.inf), None)
     return Extremum(Enclosure(least, least), _place(x, y, y <= least + _EQUAL * max(1.0, abs(least))))

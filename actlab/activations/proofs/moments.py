@@ -12,7 +12,7 @@ import scipy.special
 from jaxtyping import Float
 
 from actlab.activations.catalogue import get
-from actlab.activations.definition import Activation
+from actlab.activations.definition import Activation, require_elementwise
 from actlab.activations.proofs.formulas import derivatives, exact_of, exact_of_value
 from actlab.activations.proofs.jets import Piecewise
 from actlab.activations.proofs.measured import derivatives_of
@@ -59,6 +59,7 @@ class Moments:
 class _Sample:
     """A function at the nodes of a quadrature."""
 
+    z: np.ndarray
     weight: np.ndarray
     value: np.ndarray
     slope: np.ndarray
@@ -115,8 +116,11 @@ def moments(name: str, scale: Any = 1.0) -> Moments:
 def _sample(fn: Callable, exact: Piecewise | None, record: Activation, scale: float) -> _Sample:
     with np.errstate(all="ignore"):
         sample = _sample_of_function(fn, record, scale) if exact is None else _sample_of_formula(exact, scale)
-    if not all(np.isfinite(a).all() for a in (sample.value, sample.slope, sample.curvature)):
-        raise UserError(f"activation {record.name!r} is not finite at scale={scale:g}: its moments do not exist.")
+    for what, values in (("value", sample.value), ("slope", sample.slope)):
+        wrong = np.flatnonzero(~np.isfinite(values))
+        if wrong.size:
+            where = f"is {values[wrong[0]]:g} at {sample.z[wrong[0]]:.3g}"
+            raise UserError(f"activation {record.name!r} has no moments at scale={scale:g}: its {what} {where}.")
     return sample
 
 
@@ -127,7 +131,7 @@ def _sample_of_formula(exact: Piecewise, scale: float) -> _Sample:
     ends = np.array([(piece.low, piece.high) for piece in exact.pieces]) / scale
     slope = lambda x: float(derivatives(exact, np.array([x]))[1, 0])  # noqa: E731
     share = sum(_negative_share(z[i], rows[1, i], slope, scale, end) for i, end in zip(pieces, ends, strict=True))
-    return _Sample(weight, *rows, negative_slope_share=float(share), sampled=False)
+    return _Sample(z, weight, *rows, negative_slope_share=float(share), sampled=False)
 
 
 def _negative_share(
@@ -155,11 +159,15 @@ def _root(slope: Callable[[float], float], low: float, high: float) -> float:
 
 def _sample_of_function(fn: Callable, record: Activation, scale: float) -> _Sample:
     if not record.elementwise:
-        raise UserError(f"activation {record.name!r} is not elementwise: give its record an exact formula.")
+        raise UserError(
+            f"activation {record.name!r} is not elementwise: give its record an exact formula, or draw weights that "
+            "need no moments, model.init=gpt2."
+        )
+    require_elementwise(record)
     z, weight = dense_nodes(scale)
     value, slope, curvature = derivatives_of(fn, z)
     share = float(weight @ (slope < 0))
-    return _Sample(weight, value, slope, curvature, negative_slope_share=share, sampled=True)
+    return _Sample(z, weight, value, slope, curvature, negative_slope_share=share, sampled=True)
 
 
 def _gain(second_moment: float, scale: float = 1.0) -> float:
