@@ -35,6 +35,17 @@ def test_a_sweep_is_not_one_run(small_sweep, tmp_path):
         actlab.train(small_sweep, workdir=tmp_path / "w")
 
 
+def test_arguments_of_another_type_are_refused_by_what_they_are(tmp_path):
+    with pytest.raises(UserError, match="names='relu' is a text: give a list"):
+        actlab.compare("relu", budget="1h", workdir=tmp_path / "w")
+    for call in (
+        lambda config: actlab.train(config),
+        lambda config: actlab.compare(["relu"], budget="1h", config=config),
+    ):
+        with pytest.raises(UserError, match="config is a dict: give the path"):
+            call({"model.activation": "relu"})
+
+
 def test_a_table_becomes_a_data_frame(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=lambda rows: rows))
     assert Table([{"a": 1}, {"a": 2}]).to_pandas() == [{"a": 1}, {"a": 2}]

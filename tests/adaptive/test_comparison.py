@@ -272,6 +272,19 @@ def test_an_undecided_answer_says_what_it_would_take():
     json.dumps(answer.as_dict(), allow_nan=False)
 
 
+def test_before_an_interval_the_progress_says_how_many_seeds_it_takes():
+    few, more = (answer_of({"a": np.linspace(1, 1.1, n), "b": np.linspace(1, 1.2, n)}) for n in (2, 20))
+    lines = ["".join(dataclasses.replace(one, widths=(Width(64, "", one.pairs),)).progress(64)) for one in (few, more)]
+    assert f"(no interval before {few.first_look} seeds)" in lines[0] and few.first_look > 2
+    assert "no interval" not in lines[1]
+
+
+def test_a_page_offers_more_seeds_only_where_they_could_decide():
+    apart = {"one": np.linspace(1.0, 1.01, 20), "other": np.linspace(2.0, 2.02, 20)}
+    lost = page(answer_of(apart, {"one": math.inf, "other": math.inf}), "compare")
+    assert "seeds may be added" not in lost and "seeds may be added" in page(answer_of(apart), "compare")
+
+
 @pytest.mark.parametrize("text, expected", [("30m", 1800), ("1h", 3600), ("2h30m", 9000), ("1.5h", 5400), ("90s", 90)])
 def test_budgets_are_times(text, expected):
     assert api.budget_seconds(text) == expected

@@ -71,6 +71,8 @@ def test_results_of_studies_are_read_from_their_folder(run, tmp_path):
 def test_without_the_studies_a_warning_says_what_counts_as_open(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, out, error = commands.call(claims.main, "--id=B07")
-    assert code == 0 and "open" in out and error.startswith("warning     experiments is not here")
-    (tmp_path / "experiments").mkdir()
+    assert code == 0 and "open" in out and error.startswith("warning     experiments has no verdicts.json")
+    (tmp_path / "experiments/study").mkdir(parents=True)
+    assert commands.call(claims.main, "--id=B07") == (0, out, error)
+    (tmp_path / "experiments/study/verdicts.json").write_text('{"claims": {}}')
     assert commands.call(claims.main, "--id=B07") == (0, out, "")

@@ -136,6 +136,16 @@ def test_a_swap_says_what_it_costs_and_what_heals_it(place):
     assert loss_of("w/model") == f"{found['healed']:.4f}", "what is written has the loss that was told"
 
 
+def test_a_swap_does_not_write_into_the_folder_of_a_model(place, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/config.json").write_text("{}")
+    for folder in (place / "gpt2", tmp_path / "run"):
+        before = sorted(folder.rglob("*"))
+        with pytest.raises(UserError, match="holds a model already"):
+            commands.run(swap.main, "gpt2", "--text=text.txt", "--to=relu", *FAST, f"--workdir={folder}")
+        assert sorted(folder.rglob("*")) == before
+
+
 def test_the_gate_of_a_gated_model_is_swapped_and_its_mean_folded_into_new_biases():
     told = commands.run(swap.main, "llama", "--text=text.txt", "--to=relu", "--fold", *FAST, "--workdir=gated")
     assert "swap        swiglu to reglu in 2 of 2 blocks" in told and "as LLaMA" in told

@@ -1,13 +1,16 @@
 """The plan of a sweep for devices that are not here; that for this machine is tested where sessions are."""
 
 import dataclasses
+import math
 
 import jax
+import jax.numpy as jnp
 import pytest
 from rich.console import Console
 
+from actlab.config import replace
 from actlab.sweeps import plan, session
-from actlab.training import targets
+from actlab.training import programs, targets
 
 
 def test_a_plan_for_a_target_takes_its_memory_and_its_speed(small_sweep, monkeypatch):
@@ -21,3 +24,34 @@ def test_a_plan_for_a_target_takes_its_memory_and_its_speed(small_sweep, monkeyp
     assert plan.make(specs, slow)[0].seconds == pytest.approx(10 * plans[0].seconds)
     narrow = dataclasses.replace(here, memory=1)
     assert set(plan.make(specs, narrow)[0].lanes) == {1}, "a lane each where no two fit"
+
+
+def test_the_time_of_an_update_is_that_of_one_that_does_not_diverge(small_sweep, monkeypatch):
+    states, build = [], programs.build
+
+    def building(*arguments, **options):
+        program = build(*arguments, **options)
+        monkeypatch.setattr(programs.Program, "train", watched(programs.Program.train))
+        return program
+
+    def watched(train):
+        def call(self, *arguments):
+            state, taken = train(self, *arguments)
+            states.append((bool(state.diverged[0]), float(jnp.sum(jnp.abs(jax.tree.leaves(state.params)[0])))))
+            return state, taken
+
+        return call
+
+    monkeypatch.setattr(plan.programs, "build", building)
+    fast = replace(small_sweep, sweep=(), **{"optimizer.learning_rate": 1e30})
+    assert plan.calibrate(session.prepare(Console(quiet=True), fast).specs[0]).seconds_per_step > 0
+    assert states and not any(diverged for diverged, _ in states)
+    assert all(math.isfinite(size) for _, size in states)
+
+
+def test_what_is_not_trained_announces_no_training(small_sweep):
+    for trains in (True, False):
+        console = Console(record=True, quiet=False, file=None, width=200)
+        with console.capture() as told:
+            session.prepare(console, small_sweep, trains=trains)
+        assert ("training    " in told.get()) == trains and "floor       " in told.get()

@@ -76,6 +76,9 @@ def test_a_workdir_takes_more_seeds_and_rates_of_its_design(small_sweep, finishe
     assert run(small_sweep, tmp_path / "w") == 0, "it is this config's workdir now"
     with pytest.raises(UserError, match="belongs to another config"):
         run(replace(small_sweep, sweep={**axes, "seed": (1, 3)}), tmp_path / "w", extend=True)
+    turned = dict(reversed(small_sweep.sweep))
+    with pytest.raises(UserError, match="has the runs of config.sweep in another order"):
+        run(replace(small_sweep, sweep=turned), tmp_path / "w")
 
 
 def test_the_tail_of_gradient_norms_is_that_of_every_step(finished):
