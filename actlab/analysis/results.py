@@ -429,9 +429,14 @@ class Condition:
 
 def scale_of(results: Sequence[Result], axes: Axes) -> str:
     """The scale of runs at a place of further axes, in words."""
-    longest = max(results, key=lambda result: result.steps)
-    place = "".join(f", {path}={value}" for path, value in axes)
-    return f"{longest.parameters:,} parameters, {longest.steps:,} steps, {longest.data} ({longest.tokenizer}){place}"
+    whole = [result for result in results if result.status == "finished"] or results
+    one, place = max(whole, key=lambda result: result.steps), "".join(f", {path}={value}" for path, value in axes)
+    spans = []
+    for what in ("parameters", "steps"):
+        low, high = (extreme(getattr(run, what) for run in whole) for extreme in (min, max))
+        near = high <= (1 + _OTHER_SCALE) * low  # gated layers are rounded
+        spans.append(f"{getattr(one, what):,} {what}" if near else f"{low:,} to {high:,} {what}")
+    return f"{', '.join(spans)}, {one.data} ({one.tokenizer}){place}"
 
 
 def conditions(results: Sequence[Result]) -> list[Condition]:

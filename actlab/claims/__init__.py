@@ -64,7 +64,8 @@ def examine(claims: tuple[Claim, ...], results: pathlib.Path = RESULTS) -> list[
 def _readings(id: str, settled: Mapping[str, tuple[Reading, ...]], results: pathlib.Path) -> tuple[Reading, ...]:
     """Those that are computed from the studies' tables behind those of the studies' own tests."""
     tested = settled.get(id, ())
-    computed = tuple(measured.READINGS[id](results)) if id in measured.READINGS else ()
+    found = measured.READINGS[id](results) if id in measured.READINGS else ()
+    computed = tuple(dataclasses.replace(reading, afterwards=True) for reading in found)
     if computed and id in measured.DIRECT:
         tested = tuple(dataclasses.replace(reading, decides=False) for reading in tested)
     return (*tested, *computed)

@@ -62,13 +62,14 @@ class Reading:
     """A statement that a claim may be read as, `of` some quantity, with each arm that tests it.
 
     One that does not decide is printed beside those that do. Of a statement that something can be so, `somewhere`, one
-    arm in which it is so is enough.
+    arm in which it is so is enough. `afterwards` says that it was chosen after the runs were seen.
     """
 
     of: str
     arms: tuple[Arm, ...]
     decides: bool = True
     somewhere: bool = False
+    afterwards: bool = False
 
     @property
     def verdict(self) -> Verdict:
@@ -213,7 +214,7 @@ def table(rows: Sequence[tuple[Claim, Finding]]) -> RenderableType:
         grid.add_row(claim.id, Text(claim.statement), claim.kind, _verdict(claim, finding), Text(_evidence(finding)))
     counts = collections.Counter(finding.verdict for _, finding in rows)
     listed = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
-    return Group(grid, Text(f"{len(rows)} claims{': ' if listed else ''}{listed}"))
+    return Group(grid, Text(f"{len(rows)} claim{'' if len(rows) == 1 else 's'}{': ' if listed else ''}{listed}"))
 
 
 def full(claim: Claim, finding: Finding) -> RenderableType:
@@ -229,7 +230,9 @@ def full(claim: Claim, finding: Finding) -> RenderableType:
 
 def _verdict(claim: Claim, finding: Finding) -> Text:
     waits = f" ({', '.join(claim.experiments)})" if claim.experiments else ""
-    return Text(f"{finding.verdict.words}{waits}", style=STYLE[finding.verdict])
+    deciding = [reading for reading in finding.readings if reading.decides]
+    later = ", by a reading chosen after the runs" if deciding and all(one.afterwards for one in deciding) else ""
+    return Text(f"{finding.verdict.words}{waits}{later}", style=STYLE[finding.verdict])
 
 
 def _evidence(finding: Finding) -> str:
@@ -238,7 +241,7 @@ def _evidence(finding: Finding) -> str:
 
 
 def _lines(reading: Reading) -> Iterator[str]:
-    words = f"{reading.verdict.words}" if reading.decides else f"{reading.verdict.words}, which does not decide"
-    yield f"{reading.of or 'Studies'}: {words}"
+    notes = ["chosen after the runs"] * reading.afterwards + ["which does not decide"] * (not reading.decides)
+    yield ", ".join([f"{reading.of or 'Studies'}: {reading.verdict.words}", *notes])
     for arm in reading.arms:
         yield f"- {arm.where}: {arm.verdict}. {arm.numbers}"

@@ -85,7 +85,9 @@ def _list(given: flags.FlagValues) -> None:
         print(f"no dataset is prepared in {directory}; story_grammar is prepared at its first use.")
     for dataset in found:
         documents, size = sum(dataset.n_documents.values()), sum(dataset.n_bytes.values())
-        about = f"{dataset.name}  {documents:,} documents  {size:,} bytes  in {dataset.root}  ({dataset.licence})"
+        about = (
+            f"{dataset.name}  {documents:,} documents  {size:,} bytes  in {dataset.root}  (licence {dataset.licence})"
+        )
         print(printable(about))
         for meta in cache.caches(dataset.root):
             tokens = sum(meta.n_tokens.values())

@@ -237,7 +237,7 @@ def _other_pairs(study: Study, found: Mapping[str, Comparison]) -> Iterator[Bloc
     pairs = [(name, " < ".join(pair.activations), one) for name, of in others.items() for pair, one in of.items()]
     if pairs:
         caption = (
-            f"Pairs that no question is about, with Holm over these {max(map(len, others.values()))} alone: to look "
+            f"Pairs that no question is about, with Holm over them alone ({max(map(len, others.values()))}): to look "
             "at, not to decide by. First minus second, each at its own best rate, in nats."
         )
         table = _pair_table(study, "pairs-table", caption, pairs, filtered=True)

@@ -58,8 +58,12 @@ class Workdir:
         self._refuse_other_config(config, extend)
         # The folder itself may not exist yet: then the nearest one above it must be writable.
         place = next(place for place in (self.path, *self.path.absolute().parents) if place.exists())
-        if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-            raise UserError(f"--workdir={self.path} cannot be written (because of {place}): choose another folder.")
+        if not place.is_dir():
+            raise UserError(f"--workdir={self.path} cannot be written, since {place} is a file: choose another folder.")
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise UserError(
+                f"--workdir={self.path} cannot be written, since {place} may not be changed: choose another folder."
+            )
 
     def open(self, config: Config, extend: bool = False) -> None:
         """Locks the folder for a run, and creates it if it does not exist. The config of an extension replaces its own.

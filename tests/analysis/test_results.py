@@ -7,7 +7,7 @@ import pytest
 
 from actlab import config as config_lib
 from actlab.analysis import results as results_lib
-from actlab.analysis.results import conditions
+from actlab.analysis.results import conditions, scale_of
 from actlab.config import Config
 from actlab.errors import UserError
 from actlab.files import signed
@@ -273,3 +273,19 @@ def test_workdirs_whose_activations_of_one_name_differ_are_not_compared(tables, 
     (paths[1] / "manifest.json").write_text(json.dumps(signed({"activations": {"gelu": {"fn": [0.9] * 27}}})))
     with pytest.raises(UserError, match="different functions named 'gelu'"):
         results_lib.read(paths)
+
+
+def test_a_scale_has_the_range_of_what_differs_by_more_than_rounding(tables):
+    rows = [
+        tables.row("relu", 1e-3, seed, 1.0, steps=steps, parameters=parameters)
+        for seed, (steps, parameters) in enumerate([(100, 1000), (100, 1010), (400, 1020)], 1)
+    ]
+    at = (("data.batch_size", "8"),)
+    assert (
+        scale_of(tables.read(rows), at)
+        == "1,020 parameters, 100 to 400 steps, story_grammar (bytes), data.batch_size=8"
+    )
+    rows[0] |= {"parameters": 500, "status": "diverged", "steps": 7}
+    assert scale_of(tables.read(rows), ()).startswith("1,020 parameters, 100 to 400 steps"), "of finished runs"
+    rows[1]["parameters"] = 500
+    assert scale_of(tables.read(rows), ()).startswith("500 to 1,020 parameters, ")

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from actlab import claims
-from actlab.claims import measured, relu_vs_gelu
+from actlab.claims import claim, measured, relu_vs_gelu
 
 COMMITTED = pathlib.Path(__file__).parents[2] / "experiments"
 FIXED = {
@@ -79,8 +79,11 @@ def test_a_stand_in_of_a_study_is_printed_and_does_not_decide(tmp_path):
     (tmp_path / measured.DECODER / "verdicts.json").write_text(content)
     finding = settle("B12", tmp_path)
     assert finding.verdict == "refuted" and [reading.decides for reading in finding.readings] == [False, True]
+    later = "by a reading chosen after the runs"
+    assert later in str(claim._verdict(claims.get("B12"), finding))
     (tmp_path / measured.DECODER / "results.csv").unlink()
-    assert settle("B12", tmp_path).verdict == "supported"
+    finding = settle("B12", tmp_path)
+    assert finding.verdict == "supported" and later not in str(claim._verdict(claims.get("B12"), finding))
 
 
 def test_the_size_of_a_gap_is_a_multiple_of_the_text_s(tmp_path, monkeypatch):
