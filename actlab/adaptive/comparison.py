@@ -38,9 +38,8 @@ from actlab.files import read_json, write_atomically
 from actlab.sweeps import plan, session, trained
 from actlab.training.loop import StopSignal
 from actlab.workdir import integrity, manifest
-from actlab.workdir.records import Workdir
+from actlab.workdir.records import COMPARISON, Workdir
 
-FILE = "comparison.json"
 SEARCH_SEED = 1_000_000  # seeds of the search begin here above the config's own, with which the judgement begins
 PLACES = "model.activation, optimizer.learning_rate"  # the axis of both sweeps
 # Standard deviation of differences paired by seed, in nats per byte, before any are known: ReLU less GELU at 0.12M
@@ -167,7 +166,7 @@ class Comparison:
     def _begin(self, scales: int | None) -> dict[str, Any]:
         """Reads comparison.json, or starts it."""
         asked = {"activations": list(self._activations), "config": json.loads(config_lib.to_json(self._config))}
-        file = self._path / FILE
+        file = self._path / COMPARISON
         if not file.is_file():
             self._begun = False
             return {**asked, "scales": 1 if scales is None else scales, "rates": None, "spent": 0.0, "run_seconds": {}}
@@ -220,7 +219,7 @@ class Comparison:
     def _save(self) -> None:
         self._path.mkdir(parents=True, exist_ok=True)
         known = {**self._known, "spent": self._spent(), "budget": self._budget}
-        write_atomically(self._path / FILE, json.dumps(known, indent=2) + "\n")
+        write_atomically(self._path / COMPARISON, json.dumps(known, indent=2) + "\n")
 
     def _spent(self) -> float:
         return self._known["spent"] + self._clock() - self._began

@@ -134,6 +134,8 @@ def read(paths: Sequence[pathlib.Path]) -> Study:
             tokenizer.
     """
     for path in paths:
+        if (path / records.COMPARISON).is_file():
+            raise UserError(f"{path} is a comparison, which has a page already: open {path / 'index.html'}.")
         if not any((path / name).is_file() for name in ("config.json", results_lib.FILE)):
             raise UserError(
                 f"{path} holds no config.json and no results.csv: give the folder of a run, sweep or study."

@@ -28,7 +28,7 @@ from actlab.training.checkpoint import Checkpoints
 from actlab.training.program_spec import model_of, objective_of, resolve
 from actlab.training.programs import Program, lane_of
 from actlab.workdir import integrity, manifest
-from actlab.workdir.records import Workdir
+from actlab.workdir.records import COMPARISON, Workdir
 
 _TRAIN = "train first, or train again in another --workdir if the checkpoints are gone"
 
@@ -70,8 +70,9 @@ class Found(NamedTuple):
 
 def find(workdir: pathlib.Path, run: str | None = None) -> Found:
     """A run as its workdir describes it, without its parameters; raises UserError as `load` does."""
+    workdir = _with_runs(workdir)
     if not (workdir / "config.json").is_file():
-        raise UserError(f"--workdir={workdir} has no config.json: name a folder that actlab.main wrote.")
+        raise UserError(f"--workdir={workdir} has no config.json: name a folder that a training wrote.")
     config = config_lib.load(workdir / "config.json")
     parts = manifest.parts(Workdir(workdir))
     name = _name(workdir, run, [name for names in parts.values() for name in names])
@@ -86,6 +87,11 @@ def find(workdir: pathlib.Path, run: str | None = None) -> Found:
         raise _diverged(workdir, name)
     of = {run.name: resolve(run.config, config.data.name, tokenizer) for run in sweep.expand(config)}
     return Found(of[name], tokenizer, part, tuple(of[lane] for lane in names), names.index(name))
+
+
+def _with_runs(workdir: pathlib.Path) -> pathlib.Path:
+    """The folder of the runs: of a comparison that of its fresh seeds."""
+    return workdir / "judgement" if (workdir / COMPARISON).is_file() else workdir
 
 
 def _diverged(workdir: pathlib.Path, run: str) -> UserError:
@@ -112,6 +118,7 @@ def load(workdir: pathlib.Path, run: str | None = None) -> Trained:
         UserError: if the folder is not a workdir, has no run of that name or no sound checkpoint of it, or if the run
             diverged.
     """
+    workdir = _with_runs(workdir)
     config, tokenizer, part, lanes, index = find(workdir, run)
     model, objective = model_of(config), objective_of(config, tokenizer)
     # Reading does not depend on how the devices of the training were divided; here there may be fewer.

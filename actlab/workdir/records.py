@@ -29,6 +29,7 @@ from actlab.files import is_signed, parse_json, read_json, reason_of, signed, wr
 Row = dict[str, Any]
 Sealed = dict[str, list[Any]]  # by file: the number of rows, and the SHA-256 of their lines
 METRICS, TRACES, RESULTS, MANIFEST = "metrics.jsonl", "traces.jsonl", "results.csv", "manifest.json"
+COMPARISON = "comparison.json"  # of `actlab compare`, which keeps its runs in workdirs of their own
 SET_ASIDE = "set_aside"
 _LARGEST = 2**63  # larger whole numbers are no counts, and too large for arrays
 
@@ -333,7 +334,7 @@ def _row(path: pathlib.Path, number: int, line: bytes, fields: Sequence[str]) ->
     row = parse_json(line, f"{path} line {number}", "remove the line, or restore the file")
     missing = [name for name in ("run", "step", *fields) if name not in row]
     if missing:
-        raise UserError(f"{path} line {number} lacks the field {missing[0]!r}: name a file that actlab.main wrote.")
+        raise UserError(f"{path} line {number} lacks the field {missing[0]!r}: name a file that a training wrote.")
     if type(row["step"]) is not int or not 0 <= row["step"] < _LARGEST:
         raise UserError(f"{path} line {number}: step={shown(row['step'])} is not a number of steps: restore the file.")
     for name in ("run", *fields):

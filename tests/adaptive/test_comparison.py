@@ -16,9 +16,12 @@ from actlab.adaptive import comparison as comparison_lib, judgement
 from actlab.adaptive.answer import Answer, Measured, Width, _oriented, duration, page
 from actlab.adaptive.comparison import Comparison
 from actlab.adaptive.search import RUNGS, Found, Task
+from actlab.analysis import results as results_lib
 from actlab.analysis.effects import Verdict
 from actlab.config import replace
 from actlab.errors import UserError
+from actlab.report import study
+from actlab.sweeps import trained
 from actlab.training.loop import StopSignal
 from actlab.workdir import records
 
@@ -96,6 +99,12 @@ def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(c
         }
         one, other = (np.array(values) for values in losses.values())
         assert answer.pairs[0].mean == pytest.approx((one - other).mean()) and answer.pairs[0].seeds == len(one)
+
+    run = next(iter(judged))
+    assert trained.load(tmp_path / "whole", run).step == trained.load(tmp_path / "whole/judgement", run).step > 0
+    for read in (results_lib.read, study.read):
+        with pytest.raises(UserError, match="whole is a comparison"):
+            read([tmp_path / "whole"])
 
     with pytest.raises(UserError, match="compares relu, tanh"):
         compare(config, tmp_path / "whole", 90.0, names=("tanh", "relu"))
