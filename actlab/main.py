@@ -5,7 +5,7 @@
   python -m actlab.main --config=configs/seed_study.py:small --dry_run
   python -m actlab.main --config=configs/seed_study.py:char --dry_run --target=h100
   python -m actlab.main --config=runs/mine/config.json --workdir=runs/mine_again    (the same runs once more)
-  python -m actlab.main --config=runs/mine/config.json --run=relu-lr0.0032-seed2    (one run of a sweep, by itself)
+  python -m actlab.main --config=runs/mine/config.json --run=relu-lr0.01-seed2    (one run of a sweep, by itself)
   python -m actlab.main --config=configs/tinystories_gelu.py:small --activations=mine.py --config.model.activation=mine
   python -m actlab.main --config=my_study.py --workdir=runs/study --extend   (more seeds than it was begun with)
   python -m actlab.main --config=configs/tinystories_gelu.py --profile=trace

@@ -249,14 +249,14 @@ def small_sweep(texts) -> Config:
 
 @pytest.fixture
 def stopped_early(monkeypatch):
-    """A context in which a session receives SIGTERM after three calls."""
+    """A context in which a session that begins receives SIGTERM after that many calls; -1: before step 0."""
 
     @contextlib.contextmanager
-    def context():
+    def context(calls=3):
         questions = itertools.count()
 
         def asked(self):
-            self.received = 15 if next(questions) >= 3 else None
+            self.received = 15 if next(questions) > calls else None
             return self.received is not None
 
         with monkeypatch.context() as patch:

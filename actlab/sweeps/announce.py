@@ -151,8 +151,12 @@ def _single(console: Console, row: Mapping[str, Any], what: str) -> None:
         console.print(f"{split:<12}{found:.4f} {LOSS_UNITS[row['objective']]}{more}{above}")
     if "macro_f1" in row:
         known = f"(majority {float(row['majority_accuracy']):.4f}, {float(row['majority_macro_f1']):.4f})"
-        scores = f"accuracy {float(row['accuracy']):.4f}, macro F1 {float(row['macro_f1']):.4f}"
-        console.print(f"{row['task']:<12}{scores} {known}")
+        for prefix, of in (("", f"validation {known}"), ("test_", "test")):
+            if f"{prefix}accuracy" in row:  # rows of older versions have none of the test set
+                scores = (
+                    f"accuracy {float(row[f'{prefix}accuracy']):.4f}, macro F1 {float(row[f'{prefix}macro_f1']):.4f}"
+                )
+                console.print(f"{row['task']:<12}{scores}, {of}")
 
 
 def _table(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -214,7 +214,8 @@ def counterpart(start: origin.Origin, to: str) -> str:
 
 def _for_steps(config: Config, n_steps: int) -> Config:
     """The config for so many updates, measured before the first and after the last."""
-    return config_lib.replace(config, **dict.fromkeys(_LENGTHS, n_steps) | {_WARMUP: n_steps // 10})
+    saved = {"train.checkpoint_every": max(1, n_steps // 10)}
+    return config_lib.replace(config, **dict.fromkeys(_LENGTHS, n_steps) | saved | {_WARMUP: n_steps // 10})
 
 
 def _started(config: Config, console: Console) -> tuple[ProgramSpec, programs.Program, Any]:

@@ -37,18 +37,19 @@ class Plan:
     lanes: tuple[int, ...]  # of each part
     n_devices: int
     bytes: int
+    free: int  # of those that a device has
     seconds: float
 
 
-def calibrate(spec: ProgramSpec) -> Calibration:
-    """Compiles a program of one lane, for as many devices as its config asks for, and times a few updates.
+def calibrate(spec: ProgramSpec, n_data: int = 1) -> Calibration:
+    """Compiles a program of one lane, over `n_data` devices of which a batch is split, and times a few updates.
 
     Their median counts, because a single one may wait for whatever else the machine does.
 
     Raises:
         UserError: if it does not fit into memory.
     """
-    alone = config_lib.replace(spec.config, **{"devices.lane": 1, "devices.data": spec.config.devices.data or 1})
+    alone = config_lib.replace(spec.config, **{"devices.lane": 1, "devices.data": n_data})
     one = spec.part(spec.names[:1])
     try:
         # At a rate that changes nothing: a lane that diverges is frozen, and costs no more time.
@@ -112,7 +113,8 @@ def make(specs: Sequence[ProgramSpec], target: Target | None = None) -> list[Pla
         shape = (config.data.batch_size, config.train.steps_per_call, config.train.dtype, mesh.shape["data"])
         key = (*shape, *(value for path, value in config_lib.flat(config).items() if _shapes(path)))
         if key not in known:
-            known[key] = calibrate_for(spec, target, available, mesh.shape["data"]) if target else calibrate(spec)
+            n_data = mesh.shape["data"]
+            known[key] = calibrate_for(spec, target, available, n_data) if target else calibrate(spec, n_data)
         plans.append(_plan(spec, known[key], mesh, target.usable if target else devices.free_memory()))
     return plans
 
@@ -125,16 +127,17 @@ def _plan(spec: ProgramSpec, calibration: Calibration, mesh: jax.sharding.Mesh, 
     config, n_lanes = spec.config, len(spec.names)
     n_lane, per_lane = mesh.shape["lane"], mesh.size // mesh.shape["lane"]
     by_map = devices.maps_lanes(config, mesh)
-    fits = devices.most_lanes(calibration.need, by_map, free) * n_lane
+    need = calibration.need.on(mesh.devices.flat[0].platform)
+    fits = devices.most_lanes(need, by_map, free) * n_lane
     lanes = devices.split_lanes(n_lanes, min(fits, config.devices.max_lanes or fits), n_lane)
     at_once = -(-max(lanes) // n_lane)  # lanes on a device
-    size = devices.memory_of(calibration.need, at_once, by_map)
+    size = devices.memory_of(need, at_once, by_map)
     # A forward pass is a third of an update.
     n_evaluations = 2 + -(-config.train.n_steps // config.train.eval_every)  # at step 0, and of the test set
     n_batches = len(spec.feed.validation.tokens)
     updates = config.train.n_steps + n_evaluations * n_batches / 3 + probes.work(config.train, n_batches)
     seconds = updates * calibration.seconds_per_step * n_lanes / n_lane / per_lane
-    return Plan(spec, tuple(lanes), mesh.size, size, seconds)
+    return Plan(spec, tuple(lanes), mesh.size, size, free, seconds)
 
 
 def show(console: Console, plans: Sequence[Plan], target: Target | None = None) -> None:
@@ -148,6 +151,10 @@ def show(console: Console, plans: Sequence[Plan], target: Target | None = None) 
         size, duration = f"{plan.bytes / 2**20:,.0f} MiB", _duration(plan.seconds)
         table.add_row(label, lanes, str(plan.n_devices), f"{costs.parameters:,}", flops, size, duration)
     console.print(table)
+    for plan, label in zip(plans, labels([plan.spec for plan in plans]), strict=True):
+        if plan.bytes > plan.free:
+            has = f"{plan.free / 2**20:,.0f} MiB of a device's memory" + ("" if target else " are free")
+            console.print(f"warning     {label} does not fit: one lane takes {plan.bytes / 2**20:,.0f} MiB, and {has}")
     n_runs, total = sum(len(plan.spec.names) for plan in plans), _duration(sum(plan.seconds for plan in plans))
     bound = f"about {total}, by a few updates of one lane on this machine"
     if target:

@@ -75,7 +75,8 @@ def run(
         console = lines(quiet=jax.process_index() > 0)
         if profile:
             first = prepare(console, config).specs[0]
-            profiling.run(console, first.part(first.names[: config.devices.max_lanes]), profile)
+            most = config.devices.max_lanes and max(config.devices.max_lanes, config.devices.lane or 1)
+            profiling.run(console, first.part(first.names[:most]), profile)
             return 0
         # A given workdir is checked before any work is spent on the data; the default's name depends on the data.
         if workdir and not needs_training(console, Workdir(workdir), config, extend=extend):
@@ -96,7 +97,9 @@ def run(
         manifest.require_same_data(records, tokens.name, tokens.fingerprint)
         computed = trained.function_values(config for spec in specs for config in spec.configs)
         trained.require_same_functions(records, computed)
-        plans = plan.make(specs, target) if len(runs) > 1 or dry_run else []
+        known = set(itertools.chain.from_iterable(manifest.parts(records).values()))
+        is_new = len(runs) > 1 and not known.issuperset(run.name for run in runs)  # a part once made stays as it is
+        plans = plan.make(specs, target) if is_new or dry_run else []
         if plans:
             plan.show(console, plans, target)
         if dry_run:
@@ -104,8 +107,7 @@ def run(
         try:
             records.open(config, extend)
             with records.writing(), contextlib.closing(records):
-                lanes = [plan.lanes for plan in plans] or [(1,)]
-                known = set(itertools.chain.from_iterable(manifest.parts(records).values()))
+                lanes = [plan.lanes for plan in plans] or [(len(spec.names),) for spec in specs]
                 manifest.begin(records, config, description(tokens), command, _deal(specs, lanes, known), computed)
                 # All processes read from it which parts there are, and one writes it.
                 devices.wait_for_processes("the manifest is written")
@@ -305,6 +307,7 @@ class Session:
             tokenizers.keep(self._tokens.tokenizer, self._records.path / "tokenizer")
         state, stopped = None, False
         while (part := self._next(goals)) and not stopped:
+            state = None  # that of the part before would take memory from this one
             try:
                 state, stopped = self._train(*part, stop, display, max(goals.get(name, 0) for name in part[1].names))
             except jax.errors.JaxRuntimeError as error:
@@ -358,6 +361,9 @@ class Session:
         # After the checkpoint was read: one of another model is refused before anything is compiled.
         if not known:
             program = self._programs[key] = program.compile()
+        if step == 0 and stop():  # before losses and probes of step 0, which may take minutes, and are not kept alone
+            checkpoints.close()
+            return None, True
         follow: list[Callback] = []
         if jax.process_index() == 0:
             peak = devices.peak_flops(config, program.mesh.size)
@@ -430,8 +436,11 @@ def _scores(spec: ProgramSpec, name: str, metrics: Sequence[Row]) -> Row:
     """A classifier's last scores, and those of always choosing the majority class."""
     if spec.majority is None:
         return {}
-    last = [row for row in metrics if row["run"] == name and row["split"] == "validation"][-1]
+    mine = [row for row in metrics if row["run"] == name]
+    last = [row for row in mine if row["split"] == "validation"][-1]
+    test: Row = next((row for row in mine if row["split"] == "test"), {})
     own = {"task": spec.config.finetune.task, "accuracy": last["accuracy"], "macro_f1": last["macro_f1"]}
+    own |= {f"test_{score}": test.get(score, math.nan) for score in ("accuracy", "macro_f1")}
     return own | {"majority_accuracy": spec.majority.accuracy, "majority_macro_f1": spec.majority.macro_f1}
 
 

@@ -179,10 +179,18 @@ def product_precision(config: Config) -> str:
 
 
 class MemoryNeed(NamedTuple):
-    """Bytes per device of a program with one lane: kept between calls (state), and temporary during one (work)."""
+    """Bytes per device of a program with one lane: kept between calls (state), and temporary during one (work).
+
+    `copies` is how often the states of all lanes are there: twice where a checkpoint is written from a copy beside.
+    """
 
     state: int
     work: int
+    copies: int = 1
+
+    def on(self, platform: str) -> "MemoryNeed":
+        """The need on devices of a platform: of a CPU, whose memory is the host's, with the copy of a checkpoint."""
+        return self._replace(copies=2 if platform == "cpu" else 1)
 
 
 def memory_need(compiled: Any) -> MemoryNeed:
@@ -219,15 +227,17 @@ def memory_of(one: MemoryNeed, n_lanes: int, by_map: bool) -> int:
 
     By map the lane whose turn it is has a copy of its state beside.
     """
+    kept = one.copies * one.state
     if by_map:
-        return n_lanes * one.state + one.work + (one.state if n_lanes > 1 else 0)
-    return n_lanes * (one.state + one.work)
+        return n_lanes * kept + one.work + (one.state if n_lanes > 1 else 0)
+    return n_lanes * (kept + one.work)
 
 
 def most_lanes(one: MemoryNeed, by_map: bool, free: int) -> int:
     """How many lanes fit on a device; one is always tried."""
     room = int(free * (1 - RESERVE))
-    fits = (room - one.work - one.state) // one.state if by_map else room // (one.state + one.work)
+    kept = one.copies * one.state
+    fits = (room - one.work - one.state) // kept if by_map else room // (kept + one.work)
     return max(1, fits)
 
 

@@ -31,6 +31,8 @@ from actlab.workdir import documents
 from actlab.workdir.records import Row, Workdir
 from actlab.workdir.traces import StepBuffer, Steps, dead_row, read_steps
 
+Call = tuple[int, int, Metrics]  # its first step, the step at which it ended, its metrics on the device
+
 
 @dataclasses.dataclass(frozen=True)
 class Feed:
@@ -91,7 +93,7 @@ class Loop:
         is a step before the end to pause at, where the call that reaches it ends.
         """
         state, step = restored
-        waiting: tuple[int, int, Metrics] | None = None  # a call whose metrics are not yet logged
+        waiting: list[Call] = []  # a call whose metrics are not yet logged
         n_steps, train = self._config.train.n_steps, self._config.train
         last = min(n_steps, until or n_steps)
         try:
@@ -111,14 +113,16 @@ class Loop:
                     state, metrics = self._program.train(state, rows, end - step)
                     # The device works on this call while the host logs the one before. So a divergence is seen one
                     # call late, which costs nothing: the compiled loop has frozen the lane at once.
-                    self._log(waiting)
-                    waiting, step = (step, end, metrics), end
+                    call, step = (step, end, metrics), end
                     evaluate = step % train.eval_every == 0 or step == n_steps
                     save = step % train.checkpoint_every == 0 or step == n_steps
                     if evaluate or save or any(step % span == 0 for span in spans(train)):
                         # What follows must know which lanes are alive, and a checkpoint must not precede its rows.
+                        self._log([*waiting, call])
+                        waiting = []
+                    else:
                         self._log(waiting)
-                        waiting = None
+                        waiting = [call]
                     loss = self._evaluate(state, step) if evaluate and self._alive.any() else None
                     if step == n_steps and self._alive.any():
                         self._test(state, step)
@@ -199,13 +203,17 @@ class Loop:
         if dead_RUF is not None:
             self._workdir.append_traces([dead_row(self._names[lane], step, dead_RUF[lane]) for lane in alive])
 
-    def _log(self, waiting: tuple[int, int, Metrics] | None) -> None:
+    def _log(self, calls: Sequence[Call]) -> None:
+        """Appends the rows of calls, whose speed is that of all of them together."""
+        if calls:
+            on_host = [jax.device_get(metrics) for _, _, metrics in calls]
+            n_steps = calls[-1][1] - calls[0][0]
+            speed = n_steps * self._tokens_per_step * int(self._alive.sum()) / self._elapsed()
+            for (first, end, _), metrics in zip(calls, on_host, strict=True):
+                self._log_call(first, end, metrics, speed)
+
+    def _log_call(self, first: int, end: int, metrics: Any, speed: float) -> None:
         """Appends rows of a call's logged steps; a lane whose loss is not finite gets one last row and is out."""
-        if waiting is None:
-            return
-        first, end, on_device = waiting
-        metrics: Any = jax.device_get(on_device)
-        speed = (end - first) * self._tokens_per_step * int(self._alive.sum()) / self._elapsed()
         taken = self._trace(first, end - first, metrics)
         rows = []
         for index, step in enumerate(range(first + 1, end + 1)):
@@ -237,6 +245,7 @@ class Loop:
         # The best checkpoint is that of the lanes that are left: one that diverged would make every mean NaN.
         mean = None if loss is None else float(loss[self._alive].mean())
         checkpoints.save(step, state, mean, self._workdir.sealed())
+        self._elapsed()  # which is no time of the next call
 
     def _flush(self) -> None:
         self._workdir.append_traces(self._steps.take())

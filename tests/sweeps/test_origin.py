@@ -36,7 +36,7 @@ def uncalibrated(pretrained, few_stories):
     """From now on every program is one program; what a plan measures is another test's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            plan, "make", lambda specs, target: [plan.Plan(one, (len(one.names),), 1, 0, 0.0) for one in specs]
+            plan, "make", lambda specs, target: [plan.Plan(one, (len(one.names),), 1, 0, 0, 0.0) for one in specs]
         )
         yield
 
@@ -153,6 +153,11 @@ def test_a_classifier_has_the_encoder_and_a_head_of_its_seed(wish, pretrained, f
     last = [row for row in metrics(finetuned) if row["split"] == "validation"][-1]
     assert float(rows[1]["accuracy"]) == last["accuracy"] and float(rows[1]["macro_f1"]) == last["macro_f1"]
     assert 0.3 < float(rows[0]["majority_accuracy"]) < 0.7
+    (tested,) = [row for row in metrics(finetuned) if row["split"] == "test" and row["run"] == rows[0]["run"]]
+    assert [float(rows[0][f"test_{score}"]) for score in ("accuracy", "macro_f1")] == [
+        tested["accuracy"],
+        tested["macro_f1"],
+    ]
 
 
 def test_finetuning_stopped_and_resumed_is_never_stopped_to_the_bit(wish, finetuned, stopped_early, tmp_path):

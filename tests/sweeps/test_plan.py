@@ -24,6 +24,11 @@ def test_a_plan_for_a_target_takes_its_memory_and_its_speed(small_sweep, monkeyp
     assert plan.make(specs, slow)[0].seconds == pytest.approx(10 * plans[0].seconds)
     narrow = dataclasses.replace(here, memory=1)
     assert set(plan.make(specs, narrow)[0].lanes) == {1}, "a lane each where no two fit"
+    for target, said in ((here, False), (narrow, True)):
+        console = Console(width=200)
+        with console.capture() as told:
+            plan.show(console, plan.make(specs, target), target)
+        assert ("warning     relu does not fit: one lane takes" in told.get()) == said
 
 
 def test_the_time_of_an_update_is_that_of_one_that_does_not_diverge(small_sweep, monkeypatch):

@@ -1,11 +1,13 @@
 """A session on a sweep: results that do not depend on stops, on division into programs or on neighbours."""
 
 import contextlib
+import gc
 import io
 import itertools
 import json
 import pathlib
 import re
+import types
 
 import event_files
 import jax
@@ -18,7 +20,7 @@ from actlab.analysis import results as results_lib
 from actlab.config import load, replace
 from actlab.errors import UserError
 from actlab.sweeps import announce, plan, session, trained
-from actlab.training import programs
+from actlab.training import loop, programs
 from actlab.workdir import manifest, records, traces
 from actlab.workdir.records import Workdir
 
@@ -237,6 +239,47 @@ def test_what_was_trained_is_not_thrown_away_where_it_fits_no_longer(
     assert results(tmp_path / "w") == results(finished)
 
 
+def test_a_signal_before_step_0_leaves_nothing_to_throw_away(small_sweep, finished, stopped_early, tmp_path):
+    with stopped_early(calls=-1):
+        assert run(small_sweep, tmp_path / "w") == 143
+    assert not metrics(tmp_path / "w") and results(tmp_path / "w") == {}
+    assert run(small_sweep, tmp_path / "w") == 0
+    assert results(tmp_path / "w") == results(finished)
+
+
+def test_a_workdir_that_has_its_parts_is_not_planned_again(small_sweep, stopped_early, tmp_path, monkeypatch):
+    with stopped_early():
+        assert run(small_sweep, tmp_path / "w") == 143
+    monkeypatch.setattr(plan, "make", None)  # which a call would find out
+    assert run(small_sweep, tmp_path / "w") == 0
+
+
+def test_the_state_of_the_part_before_is_gone_when_the_next_is_trained(small_sweep, tmp_path, monkeypatch):
+    train, held = session.Session._train, []
+
+    def watched(self, *arguments):
+        gc.collect()
+        held.append(sum(array.nbytes for array in jax.live_arrays()))
+        return train(self, *arguments)
+
+    monkeypatch.setattr(session.Session, "_train", watched)
+    assert run(replace(small_sweep, **{"devices.max_lanes": 1}), tmp_path / "w") == 0
+    size = max(array.nbytes for array in jax.tree.leaves(trained.load(tmp_path / "w", "relu-lr0.001-seed1").params))
+    assert len(held) == 8 and max(held) < held[0] + size
+
+
+def test_the_speed_of_two_calls_logged_at_once_is_that_of_both(small_sweep, tmp_path, monkeypatch):
+    clock = itertools.count()
+    monkeypatch.setattr(loop, "time", types.SimpleNamespace(perf_counter=lambda: float(next(clock))))
+    one = replace(small_sweep, sweep=(), **{"train.steps_per_call": 1, "train.log_every": 1, "train.eval_every": 4})
+    assert run(one, tmp_path / "w") == 0
+    rows = [row for row in Workdir(tmp_path / "w").metrics() if row["split"] == "train"]
+    speeds = {row["step"]: row["tokens_per_second"] for row in rows}
+    per_step = one.data.batch_size * one.model.context
+    # A second passes from each look at the clock to the next, whatever happens between.
+    assert speeds[1] == speeds[2] == per_step and speeds[3] == speeds[4] == 2 * per_step
+
+
 def test_devices_that_nothing_falls_to_are_printed(small_sweep, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
         session.devices, "idle_devices", lambda mesh, n_lanes, batch_size: f"{n_lanes} lanes, rows {batch_size}"
@@ -265,6 +308,10 @@ def test_a_plan_is_measured_on_the_devices_that_a_lane_takes(small_sweep, tmp_pa
         run(replace(small_sweep, **{"devices.data": 2, "devices.fsdp": 2}), tmp_path / "w")
     devices = asked.value.args[0]
     assert (devices.lane, devices.data, devices.fsdp) == (1, 2, 2)
+    # As many as training will take where the config leaves that open: four for each of two lanes.
+    with pytest.raises(Asked) as asked:
+        run(replace(small_sweep, sweep={"seed": (1, 2)}, **{"devices.lane": 2}), tmp_path / "w")
+    assert (asked.value.args[0].lane, asked.value.args[0].data) == (1, 4)
 
 
 def test_other_errors_of_the_device_are_not_taken_for_memory(small_sweep, tmp_path, refusing):

@@ -1,5 +1,6 @@
 """The mesh of a program, how many lanes fit into memory, the peak that training is compared with."""
 
+import itertools
 from unittest import mock
 
 import jax
@@ -107,11 +108,15 @@ def test_side_by_side_each_lane_needs_room_to_work_and_in_turn_they_share_it():
     one, free = MemoryNeed(state=10, work=30), 1000
     assert devices_lib.most_lanes(one, False, free) == 900 // 40
     assert devices_lib.most_lanes(one, True, free) == (900 - 30 - 10) // 10
-    for by_map in (False, True):
-        most = devices_lib.most_lanes(one, by_map, free)
-        assert devices_lib.memory_of(one, most, by_map) <= 900 < devices_lib.memory_of(one, most + 1, by_map)
+    for by_map, platform in itertools.product((False, True), ("gpu", "cpu")):
+        need = one.on(platform)
+        most = devices_lib.most_lanes(need, by_map, free)
+        assert devices_lib.memory_of(need, most, by_map) <= 900 < devices_lib.memory_of(need, most + 1, by_map)
     assert devices_lib.memory_of(one, 1, True) == devices_lib.memory_of(one, 1, False) == 40
     assert devices_lib.most_lanes(MemoryNeed(state=10, work=3000), True, free) == 1, "one is always tried"
+    # A CPU's checkpoints are written from a copy of the states, while the training goes on.
+    assert devices_lib.memory_of(one.on("cpu"), 4, True) == 4 * 20 + 30 + 10
+    assert devices_lib.memory_of(one.on("cpu"), 4, False) == 4 * (20 + 30)
 
 
 def test_the_product_is_that_of_the_models_feed_forward():
