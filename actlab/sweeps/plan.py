@@ -55,7 +55,7 @@ def calibrate(spec: ProgramSpec, n_data: int = 1) -> Calibration:
         # At a rate that changes nothing: a lane that diverges is frozen, and costs no more time.
         still = [lane._replace(learning_rate=0.0) for lane in one.lanes]
         program = programs.build(spec.model, alone, still, spec.objective).compile()
-        rows = program.rows(functools.partial(one.feed.train, range(alone.train.steps_per_call)))
+        rows = program.rows(functools.partial(one.feed.train, range(programs.longest_call(alone))))
         # The first call is slower: it loads the program and touches its memory.
         state, _ = jax.block_until_ready(program.train(program.init(), rows, 1))
         taken: list[float] = []

@@ -19,6 +19,7 @@ from actlab import config as config_lib
 from actlab.config import Config
 from actlab.models import Model
 from actlab.models.model import Params
+from actlab.probes import spans
 from actlab.training import devices, probing, step as steps
 from actlab.training.losses import Examples, macro_f1
 from actlab.training.objectives import NEXT_TOKEN, NextToken, Objective
@@ -222,8 +223,14 @@ def build(
         census=jax.jit(census, out_shardings=whole),
     )
     width = objective.width(model.spec.context)
-    rows_shape = (len(lanes), config.train.steps_per_call, config.data.batch_size, width)
+    rows_shape = (len(lanes), longest_call(config), config.data.batch_size, width)
     return Program(functions, lanes_R, mesh, rows_shape, jax.tree.map(_described, abstract_state, shardings))
+
+
+def longest_call(config: Config) -> int:
+    """Most steps of a call, whose rows are read before it: it ends where something else is due."""
+    train = config.train
+    return min(train.steps_per_call, train.n_steps, train.eval_every, train.checkpoint_every, *spans(train))
 
 
 def _columns(lanes: Sequence[Lane]) -> Lane:
