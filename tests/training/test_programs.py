@@ -240,9 +240,8 @@ def test_recomputed_blocks_give_the_same_gradients(tiny, build):
 
 
 def test_a_call_reads_no_rows_beyond_the_next_interval(tiny, build):
+    off = {"train.probe_every": 0, "train.census_every": 0, "optimizer.warmup_steps": 0}
     long = {"train.steps_per_call": 100_000, "train.n_steps": 40, "train.eval_every": 60, "train.checkpoint_every": 60}
     for changes, longest in (({}, 40), ({"train.eval_every": 30}, 30), ({"train.probe_every": 7}, 7)):
-        config = replace(
-            tiny, **{"train.probe_every": 0, "train.census_every": 0, "optimizer.warmup_steps": 0}, **long | changes
-        )
+        config = replace(tiny, **off | long | changes)
         assert build(config, LANES[:1]).rows_shape[1] == programs.longest_call(config) == longest
