@@ -28,3 +28,17 @@ def test_what_the_stub_types_is_what_the_package_has():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert typed and typed == {*done.stdout.split()}
     assert all(getattr(actlab, name) is not None for name in typed)
+
+
+def test_registering_an_activation_computes_nothing():
+    """Several processes join before their first computation, and a config file that registers one is read before."""
+    code = (
+        "import jax, jax.numpy as jnp\n"
+        "from jax._src import xla_bridge\n"
+        "from actlab import activations as a\n"
+        "half = a.elementwise(lambda x, p=0.5: p * jnp.asarray(1.0) * x)\n"
+        "draw = lambda key, x, p=0.5: jax.random.bernoulli(key, p, x.shape) * x\n"
+        "a.register(a.Activation('noisy', half, 'p x', 'me', parameters={'p': 0.5}, draw=draw))\n"
+        "assert not xla_bridge.backends_are_initialized()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -51,8 +51,9 @@ def _require_usable(record: Activation) -> None:
     keywords = {**record.parameters, **record.theta}
     _require_matching(record)
     functions = {"fn": functools.partial(record.fn, **keywords), "value_fn": record.value_fn}
-    if record.draw is not None:
-        functions["draw"] = functools.partial(record.draw, jax.random.key(0), **keywords)
+    if (draw := record.draw) is not None:
+        # Within the trace: nothing may be computed yet, where several processes are still to join.
+        functions["draw"] = lambda x: draw(jax.random.key(0), x, **keywords)
     x = jax.ShapeDtypeStruct((2, 8), jnp.float32)
     for field, function in functions.items():
         told = f"activation {record.name!r}: {field}"
