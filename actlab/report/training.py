@@ -59,8 +59,8 @@ def section(study: Study, shown: charts.Shown) -> list[Section]:
     rows = [*_rows(study, *training(study), "t"), *_rows(study, *validation(study), "v")]
     # A log axis that began at the loss of step 0 would give most of its height to the first steps.
     rows = [row for row in rows if row[3]]
-    if not rows:
-        return []
+    if len({row[3] for row in rows}) < 2:
+        return []  # a point is no curve
     found, n_spikes = marks(study)
     rows += [[mark.run.key, mark.kind, "t", mark.step, mark.loss, None, None] for mark in found]
     splits = [name for name in _SPLITS if any(row[2] == name[0] and row[1] in ("band", "run") for row in rows)]

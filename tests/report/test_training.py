@@ -1,9 +1,11 @@
 """Training curves: means over spans, bands over seeds, spikes and divergences."""
 
+import pathlib
+
 import numpy as np
 import pytest
 
-from actlab.report import training
+from actlab.report import charts, training
 from actlab.report.study import read
 
 
@@ -76,3 +78,9 @@ def test_a_band_ends_where_a_seed_diverges(found):
     (band,) = [one for one in training.bands(curves) if one.cell == ("warmup_steps=0", "relu", 1e-2)]
     assert sum(one.run.status == "diverged" for one in curves if one.run.learning_rate == 1e-2) == 6
     assert np.isfinite(band.mean_N[steps_N <= 400]).all() and np.isnan(band.mean_N[steps_N > 500]).all()
+
+
+def test_runs_evaluated_at_both_ends_alone_have_no_section_of_curves():
+    study = read([pathlib.Path(__file__).parents[2] / "experiments/post_activation_norm"])
+    assert training.validation(study)[0].size == 2, "at step 0 and at the end"
+    assert training.section(study, charts.Shown(study)) == []
