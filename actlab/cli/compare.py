@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
     if not names:
         raise UserError("no activation is named: name two or more, python -m actlab compare relu gelu --budget=1h.")
     request = command.with_text(given, overrides.read(source, changes, presets.compared))
-    if taken := [path for path in request.overridden if path in _OWN]:
+    if taken := [path for path in _OWN if path in request.overridden]:
         listed = " and ".join(f"--config.{path}" for path in taken)
         raise UserError(f"the comparison sets {listed} itself: leave {'it' if len(taken) == 1 else 'them'} out.")
     if not given.activations and not request.code:

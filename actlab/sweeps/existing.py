@@ -213,8 +213,8 @@ def counterpart(start: origin.Origin, to: str) -> str:
 
 
 def _for_steps(config: Config, n_steps: int) -> Config:
-    """The config for so many updates, measured before the first and after the last."""
-    saved = {"train.checkpoint_every": max(1, n_steps // 10)}
+    """The config for so many updates, probed before the first and after the last, and saved ten times."""
+    saved = dict.fromkeys(("train.eval_every", "train.checkpoint_every"), max(1, n_steps // 10))
     return config_lib.replace(config, **dict.fromkeys(_LENGTHS, n_steps) | saved | {_WARMUP: n_steps // 10})
 
 

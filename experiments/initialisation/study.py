@@ -19,7 +19,7 @@ QUESTIONS = tuple(f"{name}<gelu" for name in ACTIVATIONS if name != "gelu")
 
 def get_config(preset: str = "small") -> config_dict.ConfigDict:
     """The same activations, rates and seeds at three initialisations."""
-    values = presets.study(preset, presets.SHALLOW, presets.GPT2_INIT)
+    values = presets.study(preset, {**presets.SHALLOW, "devices.max_lanes": 9}, presets.GPT2_INIT)
     values.sweep = {
         "model.activation": ACTIVATIONS,
         "model.init": INITS,

@@ -1,7 +1,6 @@
 """Ctrl-C at bad moments, once and twice, and output that cannot be written: a sentence, never a traceback."""
 
 import gc
-import json
 import os
 import signal
 import subprocess
@@ -40,8 +39,7 @@ def test_an_interrupt_that_python_drops_is_remembered(small_sweep, tmp_path, mon
     handler = signal.getsignal(signal.SIGINT)
     assert session.run(small_sweep, "sweep", tmp_path / "w", ["test"]) == 130
     assert dropped == [KeyboardInterrupt] and signal.getsignal(signal.SIGINT) is handler
-    steps = [json.loads(line)["step"] for line in (tmp_path / "w/metrics.jsonl").read_text().splitlines()]
-    assert set(steps) == {0}
+    assert not (tmp_path / "w/metrics.jsonl").exists(), "it stops before step 0"
     monkeypatch.undo()
     assert session.run(small_sweep, "sweep", tmp_path / "w", ["test"]) == 0
     signal.signal(signal.SIGINT, before)
