@@ -39,6 +39,7 @@ def test_registering_an_activation_computes_nothing():
         "half = a.elementwise(lambda x, p=0.5: p * jnp.asarray(1.0) * x)\n"
         "draw = lambda key, x, p=0.5: jax.random.bernoulli(key, p, x.shape) * x\n"
         "a.register(a.Activation('noisy', half, 'p x', 'me', parameters={'p': 0.5}, draw=draw))\n"
-        "assert not xla_bridge.backends_are_initialized()\n"
+        "print(xla_bridge.backends_are_initialized())\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]

@@ -39,9 +39,11 @@ def register(record: Activation) -> Activation:
     notebook may be edited and run again, so it replaces what it registered before.
 
     Raises:
-        UserError: for a name that is not an identifier, or that another function has; for a function that JAX cannot
-            trace or differentiate, or whose result has another shape than its input.
+        UserError: for a name that is not an identifier, or that another function has; for a record that contradicts its
+            function; for a function that JAX cannot trace or differentiate, or whose result is no array of
+            floating-point numbers of its input's shape.
     """
+    _require_matching(record)
     _require_usable(record)
     return _add(record)
 
@@ -49,7 +51,6 @@ def register(record: Activation) -> Activation:
 def _require_usable(record: Activation) -> None:
     """Traces its functions with their slopes, so that a mistake in one is told before any work is done."""
     keywords = {**record.parameters, **record.theta}
-    _require_matching(record)
     functions = {"fn": functools.partial(record.fn, **keywords), "value_fn": record.value_fn}
     if (draw := record.draw) is not None:
         # Within the trace: nothing may be computed yet, where several processes are still to join.

@@ -172,11 +172,7 @@ class Answer:
             if state.decided_at is None or state.decided_at > state.seeds - BLOCK:
                 row = _row(state)
                 low, high = (("?" if row[end] is None else f"{row[end]:+.4f}") for end in ("low", "high"))
-                interval = f"{low} to {high}"
-                if low == high == "?":
-                    interval = (
-                        f"no interval before {self.first_look} seeds" if state.seeds < self.first_look else "open"
-                    )
+                interval = "no interval yet" if low == high == "?" else f"{low} to {high}"
                 found = f"{row['difference']:+.4f} {self.unit} ({interval})  {row['verdict']}"
                 lines.append(f"{state.seeds:>3} seeds   {label}  {found}  {left}")
         return lines

@@ -38,7 +38,7 @@ from actlab.files import read_json, write_atomically
 from actlab.sweeps import plan, session, trained
 from actlab.training.loop import StopSignal
 from actlab.workdir import integrity, manifest
-from actlab.workdir.records import COMPARISON, Workdir
+from actlab.workdir.records import COMPARISON, JUDGED, Workdir
 
 SEARCH_SEED = 1_000_000  # seeds of the search begin here above the config's own, with which the judgement begins
 PLACES = "model.activation, optimizer.learning_rate"  # the axis of both sweeps
@@ -110,10 +110,8 @@ class Comparison:
         """Searches, judges, and returns the answer as far as it came; it is also written into the workdir."""
         self._mend(stop)
         for folder in ("search", *map(self._stage, self._configs)):
-            one = Workdir(self._path / folder, writes=False)
-            if one.manifest():
-                changes = ({"model.activation": name} for name in self._activations)
-                trained.require_same_own(one, (config_lib.replace(self._config, **change) for change in changes))
+            configs = (config_lib.replace(self._config, **{"model.activation": name}) for name in self._activations)
+            trained.require_same_own(Workdir(self._path / folder, writes=False), configs)
         for width in self._configs:
             if str(width) not in self._known["run_seconds"]:
                 self._known["run_seconds"][str(width)] = self._calibrated(width)
@@ -437,7 +435,7 @@ class Comparison:
     # What the stages have found.
 
     def _stage(self, width: int) -> str:
-        return "judgement" if width == self._width else f"judgement-{width}"
+        return JUDGED if width == self._width else f"{JUDGED}-{width}"
 
     def _searched(self) -> dict[str, dict[float, search.Progress]]:
         """What the search has tried; nothing if that was damaged after it was over."""

@@ -42,11 +42,11 @@ def revival_rate(dead_PU: Bool[np.ndarray, "P *units"]) -> Float[np.ndarray, "P"
 def kaplan_meier(runs: Sequence[Censuses]) -> Curve:
     """Survival of the units of some runs, all layers together, over training steps (Kaplan and Meier 1958).
 
-    S(t) = prod over steps s <= t of (1 - deaths at s / units at risk at s). A unit has died
-    if it is dead (D4) at a census and at every later one; the first such census is its time of death. A unit that
-    comes back has not died. A unit that is dead at the last census only is censored, like the units that are alive:
-    no later census could confirm its death. Each run is censored at its own last census. Few censuses follow a late
-    death, so the curve counts some units that would have come back.
+    S(t) = prod over steps s <= t of (1 - deaths at s / units at risk at s). A unit dies at the first census at which it
+    is dead (D4) if it is dead at all later ones too; at least one later census must confirm that. All other units are
+    censored at their run's last census: those that are alive, those that were dead and came back, and those that are
+    dead at the last census alone. A late death is confirmed by few censuses, so the curve counts some units that would
+    have come back.
 
     The interval is Greenwood's on the log-log scale, NaN where the share is 0 or 1; it takes units for independent,
     which the units of one run are not.

@@ -36,7 +36,6 @@ def header(console: Console, specs: Sequence[ProgramSpec], tokens: TokenCache, t
     )
     if len(specs) == 1 and len(specs[0].names) == 1:
         _model(console, specs[0])
-    _test_set(console, tokens)
     if trains:
         _training(console, [spec.config for spec in specs], tokens)
     if tokens.labels is not None:
@@ -62,16 +61,12 @@ def _model(console: Console, spec: ProgramSpec) -> None:
     )
 
 
-def _test_set(console: Console, tokens: TokenCache) -> None:
-    """Warns of a small one."""
-    if (n_test := tokens.meta.n_documents["test"]) < _FEW:
+def _training(console: Console, configs: Sequence[Config], tokens: TokenCache) -> None:
+    """Prints how many tokens a run trains on, and warns of text that is read often and of a small test set."""
+    n_test, one = tokens.meta.n_documents["test"], configs[0]
+    if n_test < _FEW:
         few = f"{n_test:,} document{'s' if n_test > 1 else ''}"
         console.print(f"warning     the test set has only {few}: its losses may not hold for other text")
-
-
-def _training(console: Console, configs: Sequence[Config], tokens: TokenCache) -> None:
-    """Prints how many tokens a run trains on, and warns of text that is read often."""
-    one = configs[0]
     lengths = {(each.train.n_steps, each.data.batch_size * each.model.context) for each in configs}
     # Tokens of corrupted text are drawn anew in each step, and padded rows are not all text.
     if len(lengths) > 1 or one.data.corruption != "none" or one.data.packing == "padded":

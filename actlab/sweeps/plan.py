@@ -55,7 +55,7 @@ def calibrate(spec: ProgramSpec, n_data: int = 1) -> Calibration:
         # At a rate that changes nothing: a lane that diverges is frozen, and costs no more time.
         still = [lane._replace(learning_rate=0.0) for lane in one.lanes]
         program = programs.build(spec.model, alone, still, spec.objective).compile()
-        rows = program.rows(functools.partial(one.feed.train, range(programs.longest_call(alone))))
+        rows = program.rows(functools.partial(one.feed.train, range(program.rows_shape[1])))
         # The first call is slower: it loads the program and touches its memory.
         state, _ = jax.block_until_ready(program.train(program.init(), rows, 1))
         taken: list[float] = []
@@ -153,8 +153,8 @@ def show(console: Console, plans: Sequence[Plan], target: Target | None = None) 
     console.print(table)
     for plan, label in zip(plans, labels([plan.spec for plan in plans]), strict=True):
         if plan.bytes > plan.free:
-            has = f"{plan.free / 2**20:,.0f} MiB of a device's memory" + ("" if target else " are free")
-            console.print(f"warning     {label} does not fit: one lane takes {plan.bytes / 2**20:,.0f} MiB, and {has}")
+            has = f"a device has {plan.free / 2**20:,.0f} MiB{'' if target else ' free'}"
+            console.print(f"warning     {label} does not fit: one lane takes {plan.bytes / 2**20:,.0f} MiB, {has}")
     n_runs, total = sum(len(plan.spec.names) for plan in plans), _duration(sum(plan.seconds for plan in plans))
     bound = f"about {total}, by a few updates of one lane on this machine"
     if target:

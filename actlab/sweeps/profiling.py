@@ -48,8 +48,8 @@ def run(console: Console, spec: ProgramSpec, folder: pathlib.Path) -> None:
     config = spec.config
     program = programs.build(spec.model, config, spec.lanes, spec.objective).compile()
     names = instructions(program.functions.train.as_text())
-    rows = program.rows(functools.partial(spec.feed.train, range(programs.longest_call(config))))
-    n_steps = min(N_STEPS, programs.longest_call(config))
+    rows = program.rows(functools.partial(spec.feed.train, range(program.rows_shape[1])))
+    n_steps = min(N_STEPS, program.rows_shape[1])
     # Else the trace would hold what only a first call does.
     state = jax.block_until_ready(program.train(program.init(), rows, 1))[0]
     with jax.profiler.trace(str(folder)):

@@ -28,7 +28,7 @@ from actlab.training.checkpoint import Checkpoints
 from actlab.training.program_spec import model_of, objective_of, resolve
 from actlab.training.programs import Program, lane_of
 from actlab.workdir import integrity, manifest
-from actlab.workdir.records import COMPARISON, Workdir
+from actlab.workdir.records import COMPARISON, JUDGED, Workdir
 
 _TRAIN = "train first, or train again in another --workdir if the checkpoints are gone"
 
@@ -91,7 +91,7 @@ def find(workdir: pathlib.Path, run: str | None = None) -> Found:
 
 def _with_runs(workdir: pathlib.Path) -> pathlib.Path:
     """The folder of the runs: of a comparison that of its fresh seeds."""
-    return workdir / "judgement" if (workdir / COMPARISON).is_file() else workdir
+    return workdir / JUDGED if (workdir / COMPARISON).is_file() else workdir
 
 
 def _diverged(workdir: pathlib.Path, run: str) -> UserError:
@@ -196,7 +196,7 @@ def require_same_functions(workdir: Workdir, computed: FunctionValues) -> None:
 
 
 def require_same_own(workdir: Workdir, configs: Iterable[Config]) -> None:
-    """As `require_same_functions`, of the activations that do not come with actlab alone: for what is not trained."""
+    """As `require_same_functions`, but only of a user's own activations, since no others can have been edited."""
     own = [one for one in configs if not all(map(activations.is_built_in, named_activations(one).values()))]
     require_same_functions(workdir, function_values(own))
 

@@ -25,7 +25,7 @@ from actlab.probes import is_due, spans
 from actlab.probes.activity import silent_rate_bound
 from actlab.training.checkpoint import Checkpoints
 from actlab.training.losses import Examples
-from actlab.training.programs import Program, Scores, longest_call
+from actlab.training.programs import Program, Scores
 from actlab.training.step import Metrics
 from actlab.workdir import documents
 from actlab.workdir.records import Row, Workdir
@@ -108,7 +108,7 @@ class Loop:
                 while step < last and self._alive.any() and not stop():
                     end = boundary(self._config, step)
                     # Always the rows of a longest call: with one shape of rows all calls share one compiled function.
-                    span = range(step, step + longest_call(self._config))
+                    span = range(step, step + self._program.rows_shape[1])
                     rows = self._program.rows(functools.partial(self._feed.train, span))
                     state, metrics = self._program.train(state, rows, end - step)
                     # The device works on this call while the host logs the one before. So a divergence is seen one

@@ -29,7 +29,8 @@ from actlab.files import is_signed, parse_json, read_json, reason_of, signed, wr
 Row = dict[str, Any]
 Sealed = dict[str, list[Any]]  # by file: the number of rows, and the SHA-256 of their lines
 METRICS, TRACES, RESULTS, MANIFEST = "metrics.jsonl", "traces.jsonl", "results.csv", "manifest.json"
-COMPARISON = "comparison.json"  # of `actlab compare`, which keeps its runs in workdirs of their own
+# Of `actlab compare`: its record, and the workdir of the runs that it judges by.
+COMPARISON, JUDGED = "comparison.json", "judgement"
 SET_ASIDE = "set_aside"
 _LARGEST = 2**63  # larger whole numbers are no counts, and too large for arrays
 

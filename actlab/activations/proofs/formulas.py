@@ -44,7 +44,7 @@ FLOATS = Floats()
 
 
 _CHECK = np.linspace(-8.0, 8.0, 129)  # in units of the function
-_FAR = 2.0 ** np.arange(4, 18)
+_FAR = 2.0 ** np.arange(4, 18)  # in units of the function too
 _TOLERANCE = 1e-5  # of the largest value near 0, and of each beyond; float32 rounds to 1e-7
 _NEAR = 1e-4  # in units of the function: the fourth order of x is 1e-12 of the first
 
