@@ -6,12 +6,13 @@ import json
 import math
 import pathlib
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from outcomes import results
 from rich.console import Console
 
-from actlab import api
+from actlab import activations, api
 from actlab.adaptive import comparison as comparison_lib, judgement
 from actlab.adaptive.answer import Answer, Measured, Width, _oriented, duration, page
 from actlab.adaptive.comparison import Comparison
@@ -110,6 +111,27 @@ def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(c
         compare(config, tmp_path / "whole", 90.0, names=("tanh", "relu"))
     with pytest.raises(UserError, match="config.data.batch_size is 4 there and 8 here"):
         compare(replace(config, **{"data.batch_size": 8}), tmp_path / "whole", 90.0)
+
+
+def test_the_next_session_counts_with_what_runs_took_and_not_with_a_calibration(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(Comparison, "_calibrated", lambda *_: 0.01)
+    compare(config, tmp_path / "w", 20.0, StopAt(60))
+    known = json.loads((tmp_path / "w/comparison.json").read_text())["run_seconds"]
+    assert known.keys() == {"8"} and known["8"] > 0.3, "a second for each run that has begun"
+
+
+def test_a_comparison_is_not_read_with_an_edited_activation(config, tmp_path, monkeypatch):
+    def register(fn):
+        record = activations.Activation("bent", activations.elementwise(fn), "f(x)", "ours")
+        monkeypatch.setitem(activations.catalogue._records, "bent", record)
+        activations.get.cache_clear()
+
+    register(jnp.tanh)
+    compare(config, tmp_path / "w", 30.0, StopAt(40), names=("relu", "bent"))
+    register(jnp.sin)
+    with pytest.raises(UserError, match="was begun with another 'bent'"):
+        compare(config, tmp_path / "w", 0.001, names=("relu", "bent"))
+    activations.get.cache_clear()
 
 
 @pytest.mark.slow
@@ -282,7 +304,8 @@ def test_an_undecided_answer_says_what_it_would_take():
 
 
 def test_the_progress_says_where_there_is_no_interval_yet():
-    few, more = (answer_of({"a": np.linspace(1, 1.1, n), "b": np.linspace(1, 1.2, n)}) for n in (2, 20))
+    rng = np.random.default_rng(1)
+    few, more = (answer_of({name: rng.normal(1.0, 0.02, n) for name in ("a", "b")}) for n in (2, 20))
     lines = ["".join(dataclasses.replace(one, widths=(Width(64, "", one.pairs),)).progress(64)) for one in (few, more)]
     assert "(no interval yet)" in lines[0] and few.first_look > 2
     assert "no interval" not in lines[1] and " to " in lines[1]

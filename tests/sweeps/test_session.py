@@ -20,7 +20,7 @@ from actlab.analysis import results as results_lib
 from actlab.config import load, replace
 from actlab.errors import UserError
 from actlab.sweeps import announce, plan, session, trained
-from actlab.training import loop, programs
+from actlab.training import checkpoint, loop, programs
 from actlab.workdir import manifest, records, traces
 from actlab.workdir.records import Workdir
 
@@ -271,6 +271,9 @@ def test_the_state_of_the_part_before_is_gone_when_the_next_is_trained(small_swe
 def test_the_speed_of_two_calls_logged_at_once_is_that_of_both(small_sweep, tmp_path, monkeypatch):
     clock = itertools.count()
     monkeypatch.setattr(loop, "time", types.SimpleNamespace(perf_counter=lambda: float(next(clock))))
+    save = checkpoint.Checkpoints.save
+    # Ten seconds each, which are no time of the steps that follow.
+    monkeypatch.setattr(checkpoint.Checkpoints, "save", lambda *given: (save(*given), [next(clock) for _ in range(10)]))
     one = replace(small_sweep, sweep=(), **{"train.steps_per_call": 1, "train.log_every": 1, "train.eval_every": 4})
     assert run(one, tmp_path / "w") == 0
     rows = [row for row in Workdir(tmp_path / "w").metrics() if row["split"] == "train"]
@@ -278,6 +281,7 @@ def test_the_speed_of_two_calls_logged_at_once_is_that_of_both(small_sweep, tmp_
     per_step = one.data.batch_size * one.model.context
     # A second passes from each look at the clock to the next, whatever happens between.
     assert speeds[1] == speeds[2] == per_step and speeds[3] == speeds[4] == 2 * per_step
+    assert speeds[5] == per_step, "after a checkpoint"
 
 
 def test_devices_that_nothing_falls_to_are_printed(small_sweep, tmp_path, monkeypatch, capsys):
