@@ -425,7 +425,7 @@ def by_layer(config: Config, found: Measured) -> tuple[tuple[str, ...], list[lis
     rows = []
     for layer in range(config.model.n_layers):
         values = [form.format(found.values[f"layer_{layer}/{name}"]) for _, name, form in known]
-        rows.append([str(layer + 1), *values])
+        rows.append([str(layer), *values])
     return ("layer", *(label for label, _, _ in known)), rows
 
 
@@ -458,7 +458,7 @@ def of_model(name: str, config: Config, found: Measured) -> tuple[str, list[Sect
 def _profile(config: Config, found: Measured) -> Figure:
     shown = [(label, name) for label, name, _ in _OF_MODEL if f"layer_0/{name}" in found.values]
     rows = [
-        [label, layer + 1, found.values[f"layer_{layer}/{name}"]]
+        [label, layer, found.values[f"layer_{layer}/{name}"]]
         for label, name in shown
         for layer in range(config.model.n_layers)
     ]

@@ -87,6 +87,8 @@ def test_a_probe_says_of_each_layer_what_a_count_by_hand_says(place):
     assert "swiglu" in told and "nats/token" in told
     page = (place / "probe.html").read_text()
     assert "What the hidden units of llama do" in page
+    # Layers have the numbers of the files.
+    assert re.findall(r"^(\d+) +\d", told[told.index("layer  dead") :], re.MULTILINE) == ["0", "1"]
     # By hand: the same windows through the model that transformers' directory holds.
     found = existing.measure(*opened("llama"), QUIET)
     loaded = huggingface.load("llama")
