@@ -54,10 +54,13 @@ def main(argv: Sequence[str]) -> None:
         found = {width: of_width[name] for width, of_width in excess.items()}
         fitted, slopes[name] = fit({width: found[width] for width in WIDTHS}, sizes)
         rows.append({"activation": name} | fitted)
+        told = "{activation}: excess {a:.3g} N^-{b:.3f} (b {b_low:.3f} to {b_high:.3f}), "
+        told += "at width {width} by it {next:.3f} ({next_low:.3f} to {next_high:.3f})"
         if NEXT in found:
             mean = float(found[NEXT].mean())
             rows[-1] |= {"measured": mean, "holds": rows[-1]["next_low"] <= mean <= rows[-1]["next_high"]}
-        print(rows[-1])
+            told += ", measured {measured:.3f}"
+        print(told.format(width=NEXT, **rows[-1]))
     pairs = list(itertools.combinations(slopes, 2))
     p_values = holm([float(stats.ttest_rel(slopes[one], slopes[other]).pvalue) for one, other in pairs])
     for (one, other), p in zip(pairs, p_values, strict=True):
@@ -141,7 +144,7 @@ def figure(rows: Sequence[Mapping[str, Any]], excess: Mapping[int, Mapping[str, 
         "predicted": Rows(("activation", "low", "next", "high"), predicted),
         "measured": Rows(("activation", "excess"), measured),
     }
-    log = alt.Scale(type="log", nice=False)
+    log = alt.Scale(type="log", nice=False, padding=8)
     x = alt.X("size:Q", title="parameters without embeddings", scale=log, axis=alt.Axis(format="~s", tickCount=4))
     y = alt.Y("excess:Q", title="loss above the entropy, nats/token", scale=log, axis=alt.Axis(tickCount=6))
     drawn = alt.Chart(alt.NamedData("lines")).encode(x=x, y=y, **{"color": charts.lines(names, {})["color"]})
@@ -153,7 +156,7 @@ def figure(rows: Sequence[Mapping[str, Any]], excess: Mapping[int, Mapping[str, 
         .encode(x=x, y=y, color=charts.lines(names)["color"])
     )
     by_name = {"y": alt.Y("activation:N", sort=names, title=None), "color": charts.lines(names)["color"]}
-    across = alt.X("low:Q", title="nats/token", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5))
+    across = alt.X("low:Q", title="nats/token", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=3))
     intervals = alt.Chart(alt.NamedData("predicted")).mark_rule(strokeWidth=2).encode(x=across, x2="high:Q", **by_name)
     middles = alt.Chart(alt.NamedData("predicted")).mark_tick(thickness=2, height=9).encode(x="next:Q", **by_name)
     found = (
