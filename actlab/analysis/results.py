@@ -101,8 +101,7 @@ class Result:
     @property
     def unit(self) -> str:
         """The unit of its losses."""
-        unit = LOSS_UNITS.get(self.objective, "nats")
-        return unit.replace("token", "byte") if self.tokenizer == "bytes" else unit
+        return unit_of(self.objective, self.tokenizer)
 
     @property
     def done(self) -> bool:
@@ -158,9 +157,7 @@ def read_each(paths: Sequence[pathlib.Path]) -> list[list[Result]]:
     sources = [_Source(path) for path in paths]
     # An axis of any table is a place of every run, or runs of two tables could not be told apart.
     axes = list(dict.fromkeys(name for source in sources for name in source.axes))
-    configs = [source for source in sources if source.config]
-    for other in configs[1:]:
-        _require_alike(configs[0], other, axes)
+    require_alike({source.path.parent: source.config for source in sources if source.config}, axes)
     _require_one_function(sources)
     tables = [source.results(axes) for source in sources]
     done = {result.place for result in itertools.chain(*tables) if result.done}
@@ -282,6 +279,12 @@ def waiting(workdir: pathlib.Path, rows: Sequence[Row]) -> list[Row]:
     return found
 
 
+def unit_of(objective: str, tokenizer: str) -> str:
+    """The unit of losses."""
+    unit = LOSS_UNITS.get(objective, "nats")
+    return unit.replace("token", "byte") if tokenizer == "bytes" else unit
+
+
 def as_cell(value: object) -> str:
     """A field's value as results.csv has it."""
     return "" if value is None else str(value)
@@ -399,15 +402,17 @@ class _Cells:
         return UserError(f"{self._where}: {name}={self._row[name]!r} is not a {kind}: correct the row.")
 
 
-def _require_alike(one: _Source, other: _Source, swept: Collection[str]) -> None:
-    ours, theirs = (config_lib.flat(source.config) for source in (one, other) if source.config)
-    may_differ = {"sweep", *(path for role in _MAY_DIFFER for path in config_lib.paths(role))}
-    for path, value in ours.items():
-        if path not in may_differ and path not in swept and value != theirs[path]:
-            raise UserError(
-                f"config.{path} is {value!r} in {one.path.parent} and {theirs[path]!r} in {other.path.parent}: "
-                "compare runs that differ only in activation, learning rate, seed and the axes of a sweep."
-            )
+def require_alike(configs: Mapping[pathlib.Path, Config], swept: Collection[str]) -> None:
+    """Raises UserError for workdirs whose configs differ in more than activation, learning rate, seed and `swept`."""
+    may_differ = {"sweep", *swept, *(path for role in _MAY_DIFFER for path in config_lib.paths(role))}
+    flat = {workdir: config_lib.flat(config) for workdir, config in configs.items()}
+    for (one, ours), (other, theirs) in itertools.pairwise(flat.items()):
+        for path, value in ours.items():
+            if path not in may_differ and value != theirs[path]:
+                raise UserError(
+                    f"config.{path} is {value!r} in {one} and {theirs[path]!r} in {other}: compare runs that differ "
+                    "only in activation, learning rate, seed and the axes of a sweep."
+                )
 
 
 @dataclasses.dataclass(frozen=True)

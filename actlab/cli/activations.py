@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> None:
     command.parse(__doc__, argv, given)
     if given.html is not None:
         command.refuse(given, ("scale", "plot"), "cannot be combined with --html")
-        path = command.output_file("html", given.html)
+        path = command.output_file("html", given.html, ".html")
         _write_page(path, _names(given))
     elif given.plot is not None:
         command.refuse(given, ("scale",), "cannot be combined with --plot")

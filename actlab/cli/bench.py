@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> None:
         raise UserError(f"{given_as}: write actlab bench training, targets or activations.")
     for other, own in _OWN_FLAGS.items():
         command.refuse(given, set(own) - set(_OWN_FLAGS[name]), f"belongs to bench {other}")
-    out = command.output_file("out", given.out) if given.out else None
+    out = command.output_file("out", given.out, ".csv") if given.out else None
     {"training": _training, "targets": _targets, "activations": _activations}[name](given, out)
 
 

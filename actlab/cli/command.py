@@ -247,14 +247,17 @@ def paths(words: Sequence[str]) -> list[pathlib.Path]:
     return [pathlib.Path(word) for word in words]
 
 
-def output_file(flag: str, name: str) -> pathlib.Path:
-    """The path of a file to write.
+def output_file(flag: str, name: str, ending: str) -> pathlib.Path:
+    """The path of a file to write. One that exists is replaced if its name has the ending of such files.
 
     Raises:
-        UserError: if it is a folder or a device, in a folder that does not exist, or cannot be written.
+        UserError: if it is a folder, a device or a file of another kind, in a folder that does not exist, or cannot be
+            written.
     """
     path = pathlib.Path(name)
     require_no_device(flag, path)
+    if path.exists() and path.suffix != ending:
+        raise UserError(f"--{flag}={path} exists and does not end in {ending}: name another file.")
     if not path.parent.is_dir():
         raise UserError(f"--{flag}={path} is in a folder that does not exist: make {path.parent} first.")
     if not os.access(path if path.exists() else path.parent, os.W_OK):

@@ -22,7 +22,7 @@ def main(argv: Sequence[str]) -> None:
     command.define_model(given)
     command.define_path("out", "probe.html", "File to write.", given)
     name, request = command.parse_model(__doc__, argv, given)
-    out = command.output_file("out", given.out)
+    out = command.output_file("out", given.out, ".html")
 
     from rich.table import Table
 

@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> None:
     if not words:
         raise UserError("no folder is given: name a workdir, python -m actlab report runs/NAME.")
     # Errors that can be found before any work are.
-    paths, out = command.paths(words), command.output_file("out", given.out)
+    paths, out = command.paths(words), command.output_file("out", given.out, ".html")
     if given.study and (given.question or given.baseline):
         raise UserError(f"--study={given.study} asks its own questions: leave out --question and --baseline, or it.")
     folder = None if given.figures is None else command.output_folder("figures", given.figures)

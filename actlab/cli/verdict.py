@@ -54,8 +54,8 @@ def main(argv: Sequence[str]) -> None:
     if given.verdicts:
         command.require_no_device("verdicts", pathlib.Path(given.verdicts))
         if not given.study:  # which makes the folder of an arm
-            command.output_file("verdicts", given.verdicts)
-    latex_file = None if given.latex is None else command.output_file("latex", given.latex)
+            command.output_file("verdicts", given.verdicts, ".json")
+    latex_file = None if given.latex is None else command.output_file("latex", given.latex, ".tex")
 
     from actlab.analysis import comparison, protocol, results as results_lib, study as studies, verdicts
     from actlab.report import latex

@@ -57,7 +57,7 @@ def _caption(comparisons: Sequence[Comparison]) -> str:
         "$p$ after Holm over the tests of a condition; losses are equivalent within "
         + " or ".join(dict.fromkeys(f"{one.margin:.2g}" for one in comparisons)),
     ]
-    if any(pair.own_best.effect.unresolved for one in comparisons for pair in one.main.pairs):
+    if any(qualified(pair.own_best) != pair.own_best.verdict for one in comparisons for pair in one.main.pairs):
         sentences.append(f"$\\dagger$: {UNRESOLVED}")
     if len(comparisons) == 1:
         sentences.append(escaped(comparisons[0].condition.scale))

@@ -124,6 +124,7 @@ def _heat_maps(
         for layer, values in cells[cell][step].items()
     ]
     several = len({cell[:2] for cell in cells}) < len(cells)  # without a comparison no rate is the best
+    is_chosen = not several and len(study.rates) > 1
     n_layers = 1 + max(layer for cube in cells.values() for layers in cube.values() for layer in layers)
     columns = ("condition", "activation", "rate", "panel", "step", "layer", *present)
     ticks = alt.Axis(labelOverlap=True, labelSeparation=6, labelAngle=0, ticks=False)
@@ -160,7 +161,8 @@ def _heat_maps(
         charts.spec(chart, shown.params | {"metric": first}),
         {"points": Rows(columns, rows)},
         f"Heat maps of layer against step. {first}, mean over layers at the end: {said}.",
-        f"A panel for each activation{' and learning rate' if several else ', at its best learning rate'}. Colour: the "
+        f"A panel for each activation{' and learning rate' if several else ', at its best learning rate' * is_chosen}. "
+        "Colour: the "
         "measure chosen above, on one scale for all panels; shares from 0 to 1.",
         {f"layers_{METRICS[label].replace('/', '_')}": {"metric": label} for label in _EXPORTED if label in present},
     )

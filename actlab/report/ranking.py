@@ -63,8 +63,8 @@ def ranking(study: Study, compared: Compared, shown: charts.Shown) -> Section:
         rows,
         f"loss, {study.unit}",
         f"{_said(rows)} Each activation at its own best learning rate.",
-        f"Mean over seeds at each activation's own best learning rate, with its 95% interval: of {_read_on(compared)} "
-        "loss; of validation loss where a view ends runs early. Colour and shape: loss "
+        f"Mean over seeds at each activation's own best learning rate, with its 95% interval: of {_read_on(compared)}. "
+        "Colour and shape: loss "
         f"lower or higher than that of {against}, equal within the margin, or open (after Holm); the dotted line is "
         f"{against}. Intervals that overlap may belong to a difference that is shown: differences are paired by seed.",
         {"ranking": {}},
@@ -95,13 +95,19 @@ def losses(study: Study, compared: Compared) -> list[list[Value]]:
 
 
 def _read_on(compared: Compared) -> str:
-    grid = compared.comparisons[0].main.grid
-    return grid.read_on if grid else "validation"
+    """The losses of the figure in words. A view that ends runs early reads validation losses: no others are known."""
+    read_on = {one.main.grid.read_on for one in compared.comparisons if one.main.grid} or {"validation"}
+    if read_on == {"validation"}:
+        return "validation loss"
+    if len(read_on) > 1:
+        return "test loss, of validation loss where the table has no other"
+    return "test loss, of validation loss where a view ends runs early"
 
 
 def _said(rows: Sequence[Sequence[Value]]) -> str:
-    first = [row for row in rows if row[0] == rows[0][0] and row[2] == "parameters" and row[3] is not None]
-    return "Dots with intervals. " + ", ".join(f"{row[1]} {row[3]:.4f} ({row[6]})" for row in first) + "."
+    told = [row for row in rows if row[2] == "parameters" and row[3] is not None]
+    first = [f"{row[1]} {row[3]:.4f} ({row[6]})" for row in told if row[0] == told[0][0]]
+    return ". ".join(["Dots with intervals", *([", ".join(first)] if first else [])]) + "."
 
 
 def dots(
@@ -241,7 +247,7 @@ def _other_pairs(study: Study, found: Mapping[str, Comparison]) -> Iterator[Bloc
             "at, not to decide by. First minus second, each at its own best rate, in nats."
         )
         table = _pair_table(study, "pairs-table", caption, pairs, filtered=True)
-        yield Details("pairs", f"The other {len(pairs)} pairs", (table,))
+        yield Details("pairs", "The other pairs", (table,))
 
 
 def _views(one: Comparison) -> Iterator[list[Cell | str]]:

@@ -1,8 +1,8 @@
 """The run table; config, manifest and repeating command of each run; samples of text from the best runs."""
 
+import itertools
 import json
 import math
-import pathlib
 import shlex
 from collections.abc import Iterator, Mapping
 
@@ -49,7 +49,8 @@ def section(study: Study) -> Section:
         ]
         for run in study.runs
     ]
-    headings = (*columns, *(name.replace("_", " ") for name in numbers))
+    named = {"seconds": "seconds of its program"}
+    headings = (*columns, *(named.get(name, name.replace("_", " ")) for name in numbers))
     links = [run.key for run in study.runs]
     words = "Every run; a row leads to all that is known of it."
     table = Table("runs-table", headings, rows, words, filtered=True, links=links)
@@ -76,7 +77,7 @@ def _records(study: Study) -> Records:
     for run in study.runs:
         known = ["" if (text := run.row.get(name, "")) == "nan" else text for name in of_row]
         about = [f"{run.status} at step {run.step:,}", str(run.source.path)]
-        rows[run.key] = [run.name, *about, *known, repeat(run.source.path, run.name) if run.config else ""]
+        rows[run.key] = [run.name, *about, *known, repeat(run.source, run.name) if run.config else ""]
     return Records("run", ("run", "status", "folder", *of_row, "command that repeats it"), rows)
 
 
@@ -88,20 +89,29 @@ def _differences(config: Config) -> Iterator[list[str]]:
             yield [path, str(defaults[path]), str(value)]
 
 
-def repeat(folder: pathlib.Path, name: str) -> str:
-    """The command that trains one run of a workdir again."""
-    target = "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in name)
-    flags = {"config": folder / "config.json", "run": name, "workdir": f"runs/{target}"}
-    return shlex.join(["python", "-m", "actlab.main", *(f"--{flag}={value}" for flag, value in flags.items())])
+def repeat(source: Source, name: str = "") -> str:
+    """The command that trains one run of a workdir again, or all of them."""
+    target = "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in name or "again")
+    flags = {"config": source.path / "config.json", "run": name, "workdir": f"runs/{target}"}
+    words = [f"--{flag}={value}" for flag, value in flags.items() if value]
+    return shlex.join(["python", "-m", "actlab.main", *words, *_own_activations(source)])
+
+
+def _own_activations(source: Source) -> list[str]:
+    """The flags that named the files of one's own activations to the last session."""
+    words = list((source.manifest.get("sessions") or [{}])[-1].get("command", ()))
+    pairs = itertools.zip_longest(words, words[1:], fillvalue="")
+    return [
+        word if "=" in word else f"{word}={after}"
+        for word, after in pairs
+        if word.lstrip("-").partition("=")[0] == "activations"
+    ]
 
 
 def _source(number: int, source: Source) -> Details:
     blocks: list[Block] = []
     if source.config:
-        command = shlex.join(
-            ["python", "-m", "actlab.main", f"--config={source.path}/config.json", "--workdir=runs/again"]
-        )
-        blocks.append(Code(command, "Command that repeats all runs of the folder:"))
+        blocks.append(Code(repeat(source), "Command that repeats all runs of the folder:"))
         fields = Table(f"source-{number}-fields", ("field", "default", "here"), list(_differences(source.config)))
         blocks.append(fields)
         blocks.append(Code(config_lib.to_json(source.config), "config.json"))

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import operator
 import pathlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 from actlab import config as config_lib
 from actlab.analysis import results as results_lib
 from actlab.analysis.results import Result
-from actlab.config import LOSS_UNITS, Config, sweep
+from actlab.config import Config, sweep
 from actlab.errors import UserError
 from actlab.files import read_json
 from actlab.workdir import integrity, manifest, records
@@ -108,7 +109,9 @@ class Study:
     @property
     def unit(self) -> str:
         """The unit of the losses."""
-        return next((result.unit for result in self.results), LOSS_UNITS["next_token"])
+        ended = [result.unit for result in self.results]
+        begun = [_unit(run.config) for run in self.runs if run.config]
+        return (ended + begun)[0]
 
     def cells(self) -> dict[tuple[str, str, float], list[Run]]:
         """Runs that differ only in their seed, by condition, activation and rate, in the order of the table."""
@@ -118,20 +121,20 @@ class Study:
         return dict(groups)
 
 
-_QUESTION = re.compile(r"(?:\*\*Question\.\*\*|Question:)(.*)", re.DOTALL)
+_QUESTION = re.compile(r"^(?:\*\*Question\.\*\*|Question:)(.*?)(?:\n\s*\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
 def words_of(place: Place) -> str:
     """Values on axes in words."""
-    return ",".join(f"{path.rpartition('.')[2]}={value}" for path, value in place)
+    return ",".join(f"{path.rpartition('.')[2]}={value or None}" for path, value in place)
 
 
 def read(paths: Sequence[pathlib.Path]) -> Study:
     """The runs of workdirs, in training or not, or of folders with a results.csv.
 
     Raises:
-        UserError: a path holds neither file or is named twice, a file is broken, or the sources differ in data or
-            tokenizer.
+        UserError: a path holds neither file or is named twice, a file is broken, a run is in two folders, or the
+            sources differ in more than activation, learning rate, seed and axes.
     """
     for path in paths:
         if (path / records.COMPARISON).is_file():
@@ -158,8 +161,12 @@ def read(paths: Sequence[pathlib.Path]) -> Study:
         source = _source(path, results)
         sources.append(source)
         runs += _runs(source, {result.run: result for result in results})
-    runs = [dataclasses.replace(run, key=f"run-{number}") for number, run in enumerate(_placed(runs), start=1)]
+    swept = {path for source in sources if source.config for path in source.config.sweep}
+    axes = swept.union(path for run in runs for path, _ in run.place)
+    results_lib.require_alike({source.path: source.config for source in sources if source.config}, axes)
     _require_one_text(runs)
+    runs = _each_once(_placed(runs))
+    runs = [dataclasses.replace(run, key=f"run-{number}") for number, run in enumerate(runs, start=1)]
     return Study(tuple(sources), tuple(runs))
 
 
@@ -180,20 +187,23 @@ def _source(path: pathlib.Path, results: Sequence[Result]) -> Source:
         config,
         about,
         _question(path / "README.md"),
-        _json(path / "verdicts.json").get("claims", {}),
+        _claims(path / "verdicts.json"),
         tuple(warnings),
     )
 
 
-def _json(path: pathlib.Path) -> dict[str, Any]:
-    return read_json(path, "restore the file, or remove it") if path.exists() else {}
+def _claims(path: pathlib.Path) -> Mapping[str, Mapping[str, Any]]:
+    fix = "restore the file, or remove it"
+    claims = read_json(path, fix).get("claims", {}) if path.exists() else {}
+    if not isinstance(claims, dict) or not all(isinstance(entry, dict) for entry in claims.values()):
+        raise UserError(f"{path} is not as actlab verdict writes it, its claims have no verdicts: {fix}.")
+    return claims
 
 
 def _question(path: pathlib.Path) -> str:
     """The paragraph of a README that begins with "Question:", bold or not."""
-    paragraphs = path.read_text().split("\n\n") if path.is_file() else []
-    found = [match for text in paragraphs if (match := _QUESTION.match(text))]
-    return " ".join(found[0].group(1).split()) if found else ""
+    found = _QUESTION.search(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else None
+    return " ".join(found[1].split()) if found else ""
 
 
 def _runs(source: Source, found: Mapping[str, Result]) -> Iterator[Run]:
@@ -206,10 +216,16 @@ def _runs(source: Source, found: Mapping[str, Result]) -> Iterator[Run]:
         about, row = _about(listed, of.get(name)), listed.cells if listed else {}
         result = listed if listed and listed.status != results_lib.WAITING else None
         status = result.status if result else waiting
-        steps = read_steps(traces[name], name) if traces.get(name) else None
-        censuses = read_censuses(traces.get(name, ()), name)
+        kept = traces.get(name, ())
+        steps = read_steps(kept, name) if any(row["kind"] == "steps" for row in kept) else None
+        censuses = read_censuses(kept, name)
         config = of[name].config if name in of else None
         yield Run("", name, source, *about, status, result, listed, row, config, metrics.get(name, ()), steps, censuses)
+
+
+def _unit(config: Config) -> str:
+    objective = "next_token" if config.model.kind == "decoder" else "masked_token"
+    return results_lib.unit_of("classification" if config.finetune.task else objective, config.data.tokenizer)
 
 
 def _is_in_use(path: pathlib.Path) -> bool:
@@ -220,9 +236,8 @@ def _is_in_use(path: pathlib.Path) -> bool:
 def _about(result: Result | None, run: sweep.Run | None) -> tuple[str, float, int, Place]:
     place = dict(result.axes if result else ())
     if run:
-        place |= {
-            _column(path): str(value) for path, value in run.axes.items() if path not in config_lib.paths("coordinate")
-        }
+        own = {path: value for path, value in run.axes.items() if path not in config_lib.paths("coordinate")}
+        place |= {_column(path): results_lib.as_cell(value) for path, value in own.items()}
     if result:
         return result.activation, result.learning_rate, result.seed, tuple(place.items())
     assert run, "a run comes from a table or from a sweep"
@@ -235,16 +250,39 @@ def _column(path: str) -> str:
 
 
 def _placed(runs: Sequence[Run]) -> list[Run]:
-    """The runs without the axes that do not vary, the others in one order."""
-    values = collections.defaultdict(set)
-    for path, value in (pair for run in runs for pair in run.place):
-        values[path].add(value)
-    varying = [path for path, found in values.items() if len(found) > 1]
-    places = [dict(run.place) for run in runs]
+    """The runs with the axes that vary, in one order. What is fixed for a run is in its config."""
+    axes = dict.fromkeys(path for run in runs for path, _ in run.place)
+    places = []
+    for run in runs:
+        known = dict(run.place)
+        if run.config and axes.keys() - known.keys():
+            own = {_column(path): results_lib.as_cell(value) for path, value in config_lib.flat(run.config).items()}
+            known = own | known
+        places.append({path: known[path] for path in axes if path in known})
+    varying = [path for path in axes if len({place.get(path) for place in places}) > 1]
     return [
         dataclasses.replace(run, place=tuple((path, place[path]) for path in varying if path in place))
         for run, place in zip(runs, places, strict=True)
     ]
+
+
+def _each_once(runs: Sequence[Run]) -> list[Run]:
+    """The runs without those that are not done in one folder and done in another.
+
+    Raises:
+        UserError: for a run that is done in two folders, which would count as two seeds.
+    """
+    done: dict[tuple[str, float, int, Place], Run] = {}
+    place = operator.attrgetter("activation", "learning_rate", "seed", "place")
+    for run in runs:
+        if run.result and run.result.done:
+            first = done.setdefault(place(run), run)
+            if first.source is not run.source:
+                raise UserError(
+                    f"{run.name} is in {first.source.path} and in {run.source.path}: leave out one of the folders, or "
+                    "give the axis that tells the runs apart its column."
+                )
+    return [run for run in runs if done.get(place(run), run).source is run.source]
 
 
 def _require_one_text(runs: Sequence[Run]) -> None:

@@ -1,8 +1,9 @@
 """Training curves: thinned losses of runs, the band over seeds, spikes and divergences, and their section."""
 
 import collections
+import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import altair as alt
@@ -22,8 +23,7 @@ _MOST_POINTS = 600  # of a curve
 _ALL_RUNS, _ALL_BANDS = 20_000, 6_000  # points of a page
 _LEAST = 60  # points of a run's curve; where there is room for fewer, runs are not drawn one by one
 _MOST_MARKS = 1_000
-# What a reader expects on a log axis of losses.
-_TICKS = tuple(digit * 10**power for power in (-2, -1, 0, 1) for digit in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8))
+_DIGITS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)  # of the ticks of a log axis
 Point = list[Value]
 Values = Float[np.ndarray, "N"]
 Series = Float[np.ndarray, "S"]
@@ -59,8 +59,10 @@ def section(study: Study, shown: charts.Shown) -> list[Section]:
     rows = [*_rows(study, *training(study), "t"), *_rows(study, *validation(study), "v")]
     # A log axis that began at the loss of step 0 would give most of its height to the first steps.
     rows = [row for row in rows if row[3]]
-    if len({row[3] for row in rows}) < 2:
-        return []  # a point is no curve
+    points = collections.Counter((row[0], row[2]) for row in rows)
+    rows = [row for row in rows if points[row[0], row[2]] > 1]  # a point is no curve
+    if not rows:
+        return []
     found, n_spikes = marks(study)
     rows += [[mark.run.key, mark.kind, "t", mark.step, mark.loss, None, None] for mark in found]
     splits = [name for name in _SPLITS if any(row[2] == name[0] and row[1] in ("band", "run") for row in rows)]
@@ -190,7 +192,16 @@ def _spaced(count: int, most: int) -> list[int]:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist() if count else []
 
 
+def _ticks(losses: Iterable[float]) -> list[float]:
+    """What a reader expects on a log axis: round numbers, or powers of ten where those would be many."""
+    exponents = np.log10([loss for loss in losses if loss > 0])
+    powers = range(math.floor(exponents.min()), math.ceil(exponents.max()) + 1)
+    return [digit * 10.0**power for power in powers for digit in (_DIGITS if len(powers) < 5 else (1,))]
+
+
 def _rows(study: Study, steps_N: Values, found: list[Curve], split: str) -> Iterator[Point]:
+    # A log axis has no place for a loss of zero.
+    found = [curve._replace(loss_N=np.where(curve.loss_N > 0, curve.loss_N, np.nan)) for curve in found]
     if _ALL_RUNS // max(len(found), 1) >= _LEAST:
         for curve in _solid_first(found):
             keep = np.flatnonzero(np.isfinite(curve.loss_N)).tolist()
@@ -217,8 +228,8 @@ def _names(study: Study) -> dict[tuple[str, str, float], str]:
     return {cell: f"cell-{number}" for number, cell in enumerate(study.cells())}
 
 
-def _curve_rows(study: Study) -> Rows:
-    """What the ids of the points stand for. A band is of all seeds.
+def _curve_rows(study: Study, drawn: Collection[Value]) -> Rows:
+    """What the ids of the points that are drawn stand for. A band is of all seeds.
 
     Points have the id only, and the figure looks up the rest: activation, rate and panel would stand in every row.
     """
@@ -226,7 +237,7 @@ def _curve_rows(study: Study) -> Rows:
         ((run.condition, run.activation, run.learning_rate), run.key, str(run.seed), run.key) for run in study.runs
     ]
     curves += [(cell, name, "all", "") for cell, name in _names(study).items()]
-    return Rows(_CURVES, [[key, *charts.place(cell), seed, link] for cell, key, seed, link in curves])
+    return Rows(_CURVES, [[key, *charts.place(cell), seed, link] for cell, key, seed, link in curves if key in drawn])
 
 
 def _figure(
@@ -245,7 +256,8 @@ def _figure(
     split = "(datum.split === slice(split, 0, 1) || datum.kind === 'diverged')"
     chosen = shown.filter(charts.RATES, seeds, kinds, split, "datum.step >= from_step")
     scale = alt.Scale(type="log", nice=False)
-    ticks = alt.Axis(values=list(_TICKS), format="~g", labelOverlap=True)
+    losses = [row[4] for row in rows if isinstance(row[4], float)]
+    ticks = alt.Axis(values=_ticks(losses), format="~g", labelOverlap=True)
     y = alt.Y("loss:Q", title=f"loss, {study.unit} (log scale)", scale=scale, axis=ticks)
     of_lines = "datum.kind === 'band' || datum.kind === 'run'"
     base = alt.Chart().encode(x=charts.STEPS, color=charts.colour(study.activations), detail="id:N")
@@ -268,9 +280,9 @@ def _figure(
     return Figure(
         "training-figure",
         charts.spec(chart, shown.params | params),
-        {"points": Rows(COLUMNS, rows), "curves": _curve_rows(study)},
+        {"points": Rows(COLUMNS, rows), "curves": _curve_rows(study, {row[0] for row in rows})},
         f"Loss over steps, a panel for each of {len(study.rates)} learning rates, a line for each of "
-        f"{', '.join(study.activations)}; {diverged} runs diverged. The tables above list the final losses.",
+        f"{', '.join(study.activations)}; {diverged} runs diverged.",
         "Line and band: mean, minimum and maximum over seeds, from the first evaluation after step 0 to the first "
         "divergence of a seed. Training "
         "losses are means over the steps since the previous point. Triangles are spikes, crosses the ends of diverged "

@@ -30,6 +30,7 @@ def test_it_writes_a_page_and_figures(workdirs, six, tmp_path, monkeypatch):
         (("s", "--baseline=tanh"), "--baseline=tanh has no runs here"),
         (("s", "--baseline=gelu", "--question=gelu<relu"), "--baseline=gelu asks about every activation"),
         (("s", "--out=empty"), "--out=empty"),
+        (("s", "--out=s/results.csv"), "--out=s/results.csv exists and does not end in .html"),
         (("s", "--out=s/results.csv/page.html"), "--out=s/results.csv/page.html"),
         (("s", "--figures=s/results.csv"), "--figures=s/results.csv"),
         (("s", "--figures="), "--figures is empty"),

@@ -78,6 +78,7 @@ def test_one_seed_has_dashes_and_no_interval(tables, tmp_path):
     commands.run(verdict.main, path, f"--latex={tmp_path / 'one.tex'}")
     cells = require_sound((tmp_path / "one.tex").read_text())
     assert cells[1] == [r"\texttt{relu} $<$ \texttt{gelu}", "$+0.1000$", "--", "1", "--", "undecided"]
+    assert "dagger" not in (tmp_path / "one.tex").read_text(), "an undecided question has no mark to explain"
 
 
 @given(st.text())

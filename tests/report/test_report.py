@@ -129,16 +129,25 @@ def test_the_command_repeats_the_run(workdirs, found):
     """What the command is told is that run and no other, whatever a shell makes of its words."""
     for number in (0, 17, 119):
         run = found.runs[number]
-        program, *flags = shlex.split(runs.repeat(run.source.path, run.name))[2:]
+        program, *flags = shlex.split(runs.repeat(run.source, run.name))[2:]
         config, name, workdir = (flag.partition("=")[2] for flag in flags)
         assert program == "actlab.main"
         assert [flag.partition("=")[0] for flag in flags] == ["--config", "--run", "--workdir"]
         again = sweep.find(config_lib.from_json(pathlib.Path(config).read_text()), name).config
         assert config_lib.fingerprint(again) == config_lib.fingerprint(run.config)
         assert again.sweep == () and workdir == f"runs/{run.name}"
-    line = shlex.split(runs.repeat(pathlib.Path("my runs"), "gelu_scale(s=0.25)-lr0.001-seed1"))
+    elsewhere = dataclasses.replace(found.sources[0], path=pathlib.Path("my runs"))
+    line = shlex.split(runs.repeat(elsewhere, "gelu_scale(s=0.25)-lr0.001-seed1"))
     assert "--config=my runs/config.json" in line and "--run=gelu_scale(s=0.25)-lr0.001-seed1" in line
     assert "--workdir=runs/gelu_scale_s_0.25_-lr0.001-seed1" in line
+
+
+@pytest.mark.parametrize("given", [["--activations=my own.py"], ["--activations", "my own.py"]])
+def test_the_command_names_the_files_of_own_activations(found, given):
+    sessions = [{"command": ["python", "-m", "actlab.main", "--config=a.py", *given, "--workdir=w"]}]
+    source = dataclasses.replace(found.sources[0], manifest={"sessions": sessions})
+    for name in ("", found.runs[0].name):
+        assert shlex.split(runs.repeat(source, name))[-1] == "--activations=my own.py"
 
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -261,3 +270,28 @@ def test_the_cost_is_that_of_each_condition(workdirs, tmp_path):
     assert len(table) == 4 and [texts[-1] for texts, _ in table] == ["batch_size=4"] * 2 + ["batch_size=8"] * 2
     speeds = [float(texts[-2].replace(",", "")) for texts, _ in table]
     assert speeds[2] == pytest.approx(2 * speeds[0], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("tested", "told"),
+    [
+        ((None, None), "interval: of validation loss."),
+        ((1.5, 1.5), "interval: of test loss, of validation loss where a view ends runs early."),
+        ((1.5, None), "interval: of test loss, of validation loss where the table has no other."),
+    ],
+)
+def test_the_ranking_says_which_loss_it_shows(workdirs, tables, tmp_path, tested, told):
+    rows = [
+        tables.row(
+            name,
+            1e-3,
+            seed,
+            1.5 + seed / 100,
+            run=f"{name}{seed}-{size}",
+            **{"data.batch_size": size, "test_loss": loss or ""},
+        )
+        for size, loss in zip((4, 8), tested, strict=True)
+        for name in ("relu", "gelu")
+        for seed in (1, 2)
+    ]
+    assert told in workdirs.text(tables.write(tmp_path / "s" / "results.csv", rows).parent)

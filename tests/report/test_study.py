@@ -46,6 +46,90 @@ def test_a_run_that_a_table_has_twice_is_refused(six):
     table.write_text(before)
 
 
+def test_a_run_that_two_folders_have_is_refused(workdirs, six, tmp_path):
+    """As two seeds it would make every interval too narrow."""
+    again = workdirs.copied(six, tmp_path / "again", "results.csv")
+    with pytest.raises(UserError, match="relu-lr0.001-seed1 is in .*six and in .*again: leave out"):
+        read([six, again])
+
+
+def test_a_run_that_another_folder_has_done_is_taken_from_there(workdirs, tmp_path):
+    whole = workdirs.config_of(AXES)
+    begun = workdirs.write(
+        tmp_path / "a", whole, lambda run: "finished" if run.config.model.activation == "relu" else "open"
+    )
+    other = workdirs.write(tmp_path / "b", workdirs.config_of({**AXES, "model.activation": ("gelu",)}))
+    found = read([begun, other])
+    assert [(run.activation, run.source.path.name, run.status) for run in found.runs] == [
+        *[("relu", "a", "finished")] * 2,
+        *[("gelu", "b", "finished")] * 2,
+    ]
+
+
+def test_a_folder_without_results_must_be_of_the_same_model(workdirs, six, tmp_path):
+    config = workdirs.config_of({**AXES, "seed": (7, 8)}, **{"model.d_model": 32})
+    begun = workdirs.write(tmp_path / "begun", config, lambda run: "open")
+    with pytest.raises(UserError, match="config.model.d_model is 16 in .*six and 32 in .*begun"):
+        read([six, begun])
+    same = workdirs.write(tmp_path / "same", workdirs.config_of({**AXES, "seed": (7, 8)}), lambda run: "open")
+    assert len(read([six, same]).runs) == 10
+
+
+def test_a_field_that_one_folder_alone_sweeps_places_the_runs_of_all(workdirs, tmp_path):
+    several = workdirs.config_of({**AXES, "optimizer.warmup_steps": (0, 20), "model.d_ff": (64, None)})
+    swept = workdirs.write(tmp_path / "swept", several)
+    fixed = workdirs.config_of({**AXES, "seed": (7,)}, **{"optimizer.warmup_steps": 20, "model.d_ff": None})
+    begun = workdirs.write(tmp_path / "begun", fixed, lambda run: "open")
+    found = read([swept, begun])
+    assert found.conditions == tuple(f"warmup_steps={steps},d_ff={d_ff}" for steps in (0, 20) for d_ff in (64, None))
+    assert {run.condition for run in found.runs if run.seed == 7} == {"warmup_steps=20,d_ff=None"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "unit"),
+    [
+        ({}, "nats/token"),
+        ({"data.tokenizer": "bytes"}, "nats/byte"),
+        ({"model.kind": "encoder"}, "nats/masked token"),
+        ({"model.kind": "encoder", "model.n_classes": 2, "finetune.task": "sst2"}, "nats/document"),
+    ],
+)
+def test_the_unit_is_known_before_a_run_has_ended(workdirs, tmp_path, changes, unit):
+    config = workdirs.config_of(AXES, **{"data.tokenizer": "gpt2", **changes})
+    assert read([workdirs.write(tmp_path / "w", config, lambda run: "open")]).unit == unit
+
+
+def test_traces_without_a_step_are_no_curve(workdirs, tmp_path):
+    """The census of step 0 is written at once, steps with a checkpoint."""
+    path = workdirs.write(tmp_path / "w", workdirs.config_of(AXES), lambda run: "open")
+    rows = [line for line in (path / "traces.jsonl").read_text().splitlines() if json.loads(line)["kind"] == "dead"]
+    (path / "traces.jsonl").write_text("\n".join(rows) + "\n")
+    run = read([path]).runs[0]
+    assert run.steps is None and run.censuses is not None
+
+
+@pytest.mark.parametrize("claims", [[], {"B07": "true"}])
+def test_verdicts_of_another_form_are_refused(workdirs, six, tmp_path, claims):
+    folder = workdirs.copied(six, tmp_path / "study", "results.csv")
+    (folder / "verdicts.json").write_text(json.dumps({"claims": claims}))
+    with pytest.raises(UserError, match="verdicts.json is not as actlab verdict writes it"):
+        read([folder])
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        (b"# Title\nQuestion: is it\nso?\n\nYes.\n", "is it so?"),
+        (b"# Title\n\nQuestion: M\xfcller?\n", "M\N{REPLACEMENT CHARACTER}ller?"),
+        (b"# Title\n\nA Question: none.\n", ""),
+    ],
+)
+def test_a_question_is_read_of_any_text(workdirs, six, tmp_path, text, question):
+    folder = workdirs.copied(six, tmp_path / "study", "results.csv")
+    (folder / "README.md").write_bytes(text)
+    assert read([folder]).sources[0].question == question
+
+
 @pytest.mark.parametrize("held", [True, False])
 def test_runs_without_a_result_are_in_training_or_not_finished(workdirs, tmp_path, held):
     config = workdirs.config_of(AXES)

@@ -1,11 +1,13 @@
 """Training curves: means over spans, bands over seeds, spikes and divergences."""
 
+import json
 import pathlib
 
 import numpy as np
 import pytest
 
 from actlab.report import charts, training
+from actlab.report.page import Figure
 from actlab.report.study import read
 
 
@@ -84,3 +86,37 @@ def test_runs_evaluated_at_both_ends_alone_have_no_section_of_curves():
     study = read([pathlib.Path(__file__).parents[2] / "experiments/post_activation_norm"])
     assert training.validation(study)[0].size == 2, "at step 0 and at the end"
     assert training.section(study, charts.Shown(study)) == []
+
+
+def only(path, keep):
+    """Of the metrics of a workdir, the rows that `keep` accepts."""
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows if keep(row)))
+    return read([path])
+
+
+def test_a_page_does_not_begin_with_losses_that_make_no_curve(workdirs, six, tmp_path):
+    path = workdirs.copied(six, tmp_path / "w", "config.json", "results.csv", "metrics.jsonl")
+    study = only(path, lambda row: row["split"] == "train" or row["step"] in (0, 400))
+    (section,) = training.section(study, charts.Shown(study))
+    (figure,) = [block for block in section.blocks if isinstance(block, Figure)]
+    assert {row[2] for row in figure.data["points"].rows} == {"t"}
+    assert list(figure.files) == ["training_curves"]
+
+
+def test_a_figure_says_of_the_runs_that_it_draws_what_they_are(workdirs, six, tmp_path):
+    path = workdirs.copied(six, tmp_path / "w", "config.json", "results.csv", "metrics.jsonl")
+    study = only(path, lambda row: row["run"].startswith("relu"))
+    (section,) = training.section(study, charts.Shown(study))
+    (figure,) = [block for block in section.blocks if isinstance(block, Figure)]
+    assert {row[2] for row in figure.data["curves"].rows} == {"relu"}
+
+
+def test_a_log_axis_has_round_numbers_near_all_losses_and_no_place_for_zero(found):
+    assert {0.02, 0.05, 1.5} <= set(training._ticks([0.0, 0.021, 1.4]))
+    wide = training._ticks([0.5, 4e10])
+    assert {1.0, 1e10} <= set(wide) and len(wide) == 13
+    steps_N, curves = training.validation(found)
+    none = [curve._replace(loss_N=np.where(steps_N > 500, 0.0, curve.loss_N)) for curve in curves]
+    rows = list(training._rows(found, steps_N, none, "v"))
+    assert rows and all(row[3] <= 500 and row[4] > 0 for row in rows)
