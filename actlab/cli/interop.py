@@ -49,6 +49,8 @@ def _export(workdir: pathlib.Path, name: str | None, directory: pathlib.Path) ->
     family = huggingface.save(
         run.fields, run.params, directory, beside, end, end, padding=run.tokenizer.specials.padding
     )
+    if not beside:
+        print("tokenizer   none is written: an id is a byte of UTF-8, and 256 the end of a text")
     print(f"{directory}: step {run.step}, as {family}; transformers' AutoModel.from_pretrained reads it")
 
 

@@ -262,6 +262,7 @@ class Entry(NamedTuple):
 
 
 # The fields of ours that say what a block is made of. A family has these values but for those that it names.
+_LEAST_D_FF = 8  # by the schema
 PLAIN_DECODER = {
     "kind": "decoder",
     "norm": "layernorm",
@@ -312,7 +313,11 @@ class Family:
         for name, only in self.required.items():
             fields.require(name, only, default=only)
         own = {**PLAIN_DECODER, **self.fixed}
-        return own | {entry.ours: _read(entry, fields) for entry in self.entries} | self.read(fields)
+        if own["kind"] == "decoder":
+            fields.require("is_causal", True, default=True)
+        found = own | {entry.ours: _read(entry, fields) for entry in self.entries} | self.read(fields)
+        # Our d_ff has a least value, the number of hidden units has none.
+        return found if found["d_ff"] >= _LEAST_D_FF else found | {"d_ff": _LEAST_D_FF, "d_hidden": found["d_ff"]}
 
     def described(self, config: ModelConfig) -> dict[str, Any]:
         """The entries of config.json for a model; raises UserError for the first field the family does not have."""

@@ -96,7 +96,7 @@ def _links(names: Names, config: ModelConfig, fields: Fields) -> list[Link]:
         if names.segments
         else Link(("segment_embedding/embedding",)),
     ]
-    if config.d_embedding is not None:
+    if config.d_embedding not in (None, config.d_model):
         links += linear("embedding_projection", f"{names.model}.embeddings_project")
     *qkv, out, norm = names.attention
     up, down, last_norm = names.feed_forward

@@ -218,6 +218,8 @@ def _config(family: Family, fields: Fields) -> ModelConfig:
     if not isinstance(own, dict):
         fields.refuse(RECORD, "it must hold the fields of a model; remove it")
     recorded = _validated(own, fields.place)
+    if recorded.parametrization != "standard":
+        fields.refuse(RECORD, "the factors of mup are in the weights, so its parametrization must be 'standard'")
     before, now = family.described(recorded), family.described(config)
     changed = [name for name in now if now[name] != before.get(name)]
     if changed:
@@ -316,7 +318,7 @@ def _replacing(target: pathlib.Path) -> Iterator[pathlib.Path]:
     Raises:
         UserError: if `target` cannot be written, or holds other files than ours, with our record in config.json.
     """
-    target = target.absolute()
+    target = target.resolve()  # a link stays one
     _require_ours(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

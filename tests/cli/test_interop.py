@@ -72,16 +72,28 @@ def test_a_run_is_written_with_its_vocabulary_and_shown(workdir, tmp_path, monke
     assert {path.removeprefix("config."): value for path, value in shown.items()} == fields
 
 
-def test_the_vocabulary_of_word_pieces_goes_along(workdir, tmp_path, monkeypatch):
-    """As a run on them leaves it; what the run was trained on is nothing to the export."""
+def exported(workdir, tmp_path, tokenizer):
+    """What is told of the export of a run on another tokenizer; what it was trained on is nothing to the export."""
     (tmp_path / "w").mkdir()
     for path in workdir.iterdir():
         (tmp_path / "w" / path.name).symlink_to(path)
     (tmp_path / "w" / "tokenizer").unlink()
-    pieces = tokenizers.make("wordpiece", tmp_path, ())
-    pieces.save(tmp_path / "w" / "tokenizer")
+    tokenizer.save(tmp_path / "w" / "tokenizer")
+    return commands.run(interop.main, "--workdir=w", "--to=model")
+
+
+def test_bytes_have_no_tokenizer_which_is_told(workdir, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    commands.run(interop.main, "--workdir=w", "--to=model")
+    told = exported(workdir, tmp_path, tokenizers.make("bytes", tmp_path, ()))
+    assert told.startswith("tokenizer   none is written: an id is a byte of UTF-8, and 256 the end of a text\n")
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {"config.json", "model.safetensors"}
+    assert json.loads((tmp_path / "model" / "config.json").read_text())["eos_token_id"] == 256
+
+
+def test_the_vocabulary_of_word_pieces_goes_along(workdir, tmp_path, monkeypatch):
+    pieces = tokenizers.make("wordpiece", tmp_path, ())
+    monkeypatch.chdir(tmp_path)
+    assert "none is written" not in exported(workdir, tmp_path, pieces)
     fields = json.loads((tmp_path / "model" / "config.json").read_text())
     assert fields["eos_token_id"] == pieces.end_of_text != tokenizers.load(workdir / "tokenizer").end_of_text
     name = tokenizers.name_in(tmp_path / "model")

@@ -20,6 +20,7 @@ GPT2_MODELS = [
     {"model.tie_embeddings": False, "model.activation": "silu"},
     {"model.activation": "relu2", "model.norm_epsilon": 1e-6, "model.init": "gain"},
     {"model.activation": "gelu_tanh_jax"},
+    {"model.d_hidden": 5},
 ]
 LLAMA_LIKE = {"model.norm": "rmsnorm", "model.position": "rotary", "model.activation": "swiglu"}
 LLAMA_MODELS = [
@@ -63,6 +64,7 @@ BERT_MODELS = [
     {**BERT_LIKE, "model.use_bias": True, "model.activation": "tanh", "model.head_activation": "tanh"},
     {**BERT_LIKE, "model.tie_embeddings": False, "model.use_bias": True, "model.n_segments": 1},
     {**BERT_LIKE, "model.n_classes": 3, "model.norm_epsilon": 1e-12},
+    {**BERT_LIKE, "model.d_embedding": 16, "model.d_hidden": 3},
 ]
 
 
@@ -120,7 +122,7 @@ MUP = {"model.parametrization": "mup", "model.base_width": 5}
 
 
 @pytest.mark.parametrize(
-    "changes", [GPT2_MODELS[1], LLAMA_MODELS[0], LLAMA_MODELS[1], *BERT_MODELS[1:], {**GROUPED, "model.qk_norm": True}]
+    "changes", [GPT2_MODELS[1], LLAMA_MODELS[0], LLAMA_MODELS[1], *BERT_MODELS[1:4], {**GROUPED, "model.qk_norm": True}]
 )
 def test_the_factors_of_mup_are_folded_into_the_weights(tiny, tmp_path, changes):
     config = replace(tiny, **changes, **MUP, **{"model.n_layers": 1}).model
@@ -334,9 +336,12 @@ def refused(folder, *words):
         ("gpt2", {"layer_norm_epsilon": "small"}, ["layer_norm_epsilon='small'"]),
         ("gpt2", {"tie_word_embeddings": "yes"}, ["tie_word_embeddings='yes'"]),
         ("gpt2", {"quantization_config": {"bits": 4}}, ["quantization_config"]),
+        ("gpt2", {"is_causal": False}, ["is_causal=False"]),
         ("gpt2", {"actlab": 3}, ["actlab=3"]),
+        ("gpt2", {"actlab": {"model": {"parametrization": "mup"}}}, ["'mup'", "parametrization must be 'standard'"]),
         ("gpt2", {"actlab": {"model": {"colour": 3}}}, ["config.model.colour"]),
         ("gpt2", {"actlab": {"model": {"vocab_size": 8}}}, ["'actlab'"]),
+        ("llama", {"is_causal": False}, ["is_causal=False"]),
         ("llama", {"hidden_act": "tanh"}, ["hidden_act='tanh'", "gate"]),
         ("llama", {"head_dim": 3}, ["heads of even size, not 3"]),
         ("llama", {"head_dim": 4}, ["o_proj.weight is [8, 8], but [8, 16]"]),
@@ -492,8 +497,11 @@ def test_only_a_directory_of_ours_is_replaced_and_only_by_a_whole_one(tiny, tmp_
     second = jax.tree.map(lambda leaf: leaf + 1, first)
     target.mkdir()
     huggingface.save(config, first, target)
-    huggingface.save(config, second, target)
+    (tmp_path / "link").symlink_to(target)
+    huggingface.save(config, second, tmp_path / "link")
     assert_equal(huggingface.load(target).params, second)
+    assert (tmp_path / "link").is_symlink()
+    (tmp_path / "link").unlink()
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")
