@@ -18,7 +18,7 @@ from actlab.adaptive.comparison import Comparison
 from actlab.config import Config, convert, overrides, presets
 from actlab.console import lines
 from actlab.errors import UserError
-from actlab.files import write_atomically
+from actlab.files import fault_of_path, write_atomically
 from actlab.models import Model
 from actlab.sweeps import session, trained
 from actlab.training.loop import StopSignal
@@ -84,17 +84,23 @@ def compare(
             another comparison.
     """
     logging.set_verbosity(logging.ERROR)  # orbax warns through absl of what is meant
+    if not isinstance(budget, (str, int, float)) or isinstance(budget, bool):
+        raise UserError(f"budget={budget!r} must be a time, such as '30m', or a number of seconds.")
     seconds = budget_seconds(budget if isinstance(budget, str) else f"{budget}s")
-    if isinstance(names, str):
-        raise UserError(f"names={names!r} is a text: give a list, such as ['relu', 'gelu'].")
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise UserError(f"names={names!r} must be a list of names, such as ['relu', 'gelu'].")
+    if scales is not None and (not isinstance(scales, int) or isinstance(scales, bool)):
+        raise UserError(f"scales={scales!r} must be a whole number: the number of widths.")
     chosen = [catalogue.get(name, "name").name for name in names]
     base = _config(config)
     if text is not None:
+        _path("text", text)
         base = config_lib.replace(base, **{"data.name": data.prepare_text(text, base.data.dir, field=field)})
     label = "compare-" + "-".join(re.sub(r"[^\w.]+", "_", name).strip("_") for name in chosen)
     if len(label) > _LONGEST_LABEL:
         label = f"compare-{len(chosen)}-activations-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
-    folder = pathlib.Path(workdir or f"runs/{label}-{config_lib.fingerprint(base)[:8]}")
+    named = f"runs/{label}-{config_lib.fingerprint(base)[:8]}"
+    folder = pathlib.Path(named) if workdir is None else _path("workdir", workdir)
     base = _with_data(base, folder / "search" / "config.json")
     console = console or lines()
 
@@ -125,7 +131,7 @@ def train(config: Configured, *, workdir: str | pathlib.Path | None = None, **ch
         raise UserError("config.sweep is set: actlab.train trains one run; train a sweep with actlab.main.")
     label = pathlib.Path(str(config).partition(":")[0]).stem if isinstance(config, (str, pathlib.Path)) else "train"
     # Named before the data is known, which fills in open fields: the name follows from the call alone.
-    folder = pathlib.Path(workdir) if workdir else session.default_workdir(label, one)
+    folder = session.default_workdir(label, one) if workdir is None else _path("workdir", workdir)
     if code := session.run(_with_data(one, folder / "config.json"), label, folder, ["actlab.train"]):
         raise KeyboardInterrupt(f"stopped with exit code {code}: the same call resumes")
     records = Workdir(folder, writes=False)
@@ -146,6 +152,14 @@ def budget_seconds(text: str) -> float:
     if not 0 < found < _LONGEST:
         raise UserError(f"--budget={text} is not a time: write for example --budget=30m, 1h or 2h30m.")
     return found
+
+
+def _path(name: str, given: str | pathlib.Path) -> pathlib.Path:
+    """A path as the commands take it."""
+    fault = fault_of_path(str(given)) if isinstance(given, (str, pathlib.Path)) else "is no path"
+    if fault:
+        raise UserError(f"{name}={given!r} {fault}: name a file or a folder.")
+    return pathlib.Path(given)
 
 
 def _config(config: Configured | None) -> Config:

@@ -36,14 +36,34 @@ def test_a_sweep_is_not_one_run(small_sweep, tmp_path):
 
 
 def test_arguments_of_another_type_are_refused_by_what_they_are(tmp_path):
-    with pytest.raises(UserError, match="names='relu' is a text: give a list"):
-        actlab.compare("relu", budget="1h", workdir=tmp_path / "w")
+    for names in ("relu", None, ["relu", 3]):
+        with pytest.raises(UserError, match=r"names=.* must be a list of names"):
+            actlab.compare(names, budget="1h", workdir=tmp_path / "w")
+    for budget in (None, True, [1]):
+        with pytest.raises(UserError, match=r"budget=.* must be a time"):
+            actlab.compare(["relu", "gelu"], budget=budget)
+    for scales in (2.5, "3", True):
+        with pytest.raises(UserError, match=r"scales=.* must be a whole number"):
+            actlab.compare(["relu", "gelu"], budget="1h", scales=scales)
     for call in (
         lambda config: actlab.train(config),
         lambda config: actlab.compare(["relu"], budget="1h", config=config),
     ):
         with pytest.raises(UserError, match="config is a dict: give the path"):
             call({"model.activation": "relu"})
+
+
+@pytest.mark.parametrize("path", ["", "~/x", "a\0b", "a\ud800", "b" * 300, 3])
+def test_a_path_that_no_file_can_have_is_refused(small_sweep, tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    for call in (
+        lambda: actlab.train(replace(small_sweep, sweep=()), workdir=path),
+        lambda: actlab.compare(["relu", "gelu"], budget="1h", config=replace(small_sweep, sweep=()), workdir=path),
+        lambda: actlab.compare(["relu", "gelu"], budget="1h", text=path),
+    ):
+        with pytest.raises(UserError, match=r"(workdir|text)=.* name a file or a folder"):
+            call()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_table_becomes_a_data_frame(monkeypatch):

@@ -50,7 +50,9 @@ def _build(schema: type, values: Mapping[str, Any], prefix: str) -> Any:
     for entry in dataclasses.fields(schema):
         path = f"{prefix}{key_of(entry)}"
         if key_of(entry) not in values:
-            raise UserError(f"config.{path} is missing: add it, for example {entry.default!r}.")
+            is_section = dataclasses.is_dataclass(entry.type)
+            example = "with its fields" if is_section else f"for example {entry.default!r}"
+            raise UserError(f"config.{path} is missing: add it, {example}.")
         value = values[key_of(entry)]
         if dataclasses.is_dataclass(entry.type):
             if not isinstance(value, Mapping):

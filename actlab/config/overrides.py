@@ -75,6 +75,8 @@ def split(words: Sequence[str]) -> tuple[str | None, list[tuple[str, str | None]
             value = "false"
         elif value is None and not boolean and rest and (path is None or path.removeprefix(_SWEEP) in fields()):
             # As in absl, a boolean never takes the next word. A misspelt field takes none: it is refused by its name.
+            if rest[0].startswith("--"):
+                raise UserError(f"{word} needs a value, and {rest[0]} is a flag: write {word}=VALUE.")
             value = rest.pop(0)
         if path is not None:
             overrides.append((path, value))

@@ -307,6 +307,11 @@ def _check_data(config: Config) -> None:
             f"config.data.mask_fraction={config.data.mask_fraction} has no effect in a decoder, which masks nothing: "
             "set config.model.kind='encoder', or keep the default."
         )
+    if config.finetune.task and config.data.mask_fraction != DataConfig.mask_fraction:
+        raise UserError(
+            f"config.data.mask_fraction={config.data.mask_fraction} has no effect with config.finetune.task="
+            f"{config.finetune.task!r}, which masks nothing: keep the default."
+        )
     if config.data.packing == "padded" and config.data.corruption != "none":
         raise UserError(
             f"config.data.corruption={config.data.corruption!r} leaves no documents to pad: "

@@ -78,7 +78,10 @@ class ModelConfig:
         high=4 * WIDEST,
     )
     d_hidden: int | None = field(
-        None, "exact number of hidden units; None follows from d_ff: F, or 2F/3 if gated", low=1, high=4 * WIDEST
+        None,
+        "exact number of hidden units, whatever d_ff is; None follows from d_ff: F, or 2F/3 if gated",
+        low=1,
+        high=4 * WIDEST,
     )
     context: int = field(128, "longest input", unit="tokens", low=2, high=2**20, roles={"adaptable"})
     vocab_size: int | None = field(None, "None is the tokenizer's, rounded up to a multiple of 64", low=2, high=2**24)

@@ -43,7 +43,9 @@ def get_config(source: str, given: str, *, required: bool = True) -> Any:
     """
     path, colon, preset = source.partition(":")
     module = run(path, given)
-    if not required and not hasattr(module, "get_config"):
+    if not hasattr(module, "get_config"):
+        if required:
+            raise UserError(f"{given}: the file defines no get_config: add one that returns a ConfigDict.")
         return None
     with _failures(path, given):
         return module.get_config(*([preset] if colon else []))

@@ -57,6 +57,11 @@ def test_a_missing_field_is_named():
         config_lib.from_mapping(values)
 
 
+def test_a_missing_section_is_named_without_its_fields():
+    with pytest.raises(UserError, match=r"^config.model is missing: add it, with its fields\.$"):
+        config_lib.from_mapping({"seed": 1})
+
+
 def test_a_file_that_holds_no_config_is_named(tmp_path):
     path = tmp_path / "config.json"
     for text in (None, "{", "[1]", "\udcff", config_lib.to_json(Config()).replace('"n_layers"', '"n_layer"')):

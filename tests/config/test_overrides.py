@@ -153,6 +153,18 @@ def test_code_is_run_with_its_preset_and_a_json_gives_the_values(file, written, 
         read(written(SWEEP, ":mine.py"))
 
 
+def test_a_file_without_get_config_is_told_what_it_lacks(tmp_path):
+    (tmp_path / "mine.py").write_text("seed = 3\n")
+    with pytest.raises(UserError, match=r"mine.py: the file defines no get_config: add one"):
+        read(f"--config={tmp_path / 'mine.py'}")
+
+
+def test_an_override_without_a_value_takes_no_flag_for_one():
+    with pytest.raises(UserError, match="--config.data.dir needs a value, and --dry_run is a flag"):
+        overrides.split([f"--config={GELU}", "--config.data.dir", "--dry_run"])
+    assert overrides.split(["--config.data.dir", "-x"])[1] == [("data.dir", "-x")]
+
+
 @pytest.mark.parametrize(
     ("line", "names"),
     [

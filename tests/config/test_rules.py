@@ -76,6 +76,10 @@ def test_a_value_that_its_field_does_not_take_is_refused(changes, names):
         ({"train.eval_every": 300}, ("config.train.checkpoint_every=500", "config.train.eval_every=300")),
         ({"model.n_segments": 5}, ("config.model.n_segments=5", "decoder")),
         ({"data.mask_fraction": 0.5}, ("config.data.mask_fraction=0.5", "decoder")),
+        (
+            {"data.mask_fraction": 0.5, "model.kind": "encoder", "model.n_classes": 2, "finetune.task": "sst2"},
+            ("config.data.mask_fraction=0.5", "config.finetune.task='sst2'"),
+        ),
         ({"optimizer.warmup_steps": 5001}, ("config.optimizer.warmup_steps=5001", "config.train.n_steps=5000")),
         ({"finetune.task": "wish"}, ("config.finetune.task='wish'", "config.model.n_classes=0")),
         ({**ENCODER, "finetune.task": "wish", "data.corruption": "random"}, ("config.data.corruption='random'",)),
