@@ -306,7 +306,7 @@ def _norms(study: Study, shown: charts.Shown, rows: Sequence[Row]) -> Figure:
         {"points": Rows(GRADIENTS, rows)},
         f"Bars of quantiles. Median gradient norms: {said}.",
         "Gradient norms before clipping over the last fifth of training, all seeds together: the thin line spans 1% to "
-        "99%, the thick one 25% to 75%, the tick is the median.",
+        "99%, the thick one 25% to 75%, the tick is the median. Norms of 0 have no place on the axis.",
         {"gradient_norms": {}},
     )
 
