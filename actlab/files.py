@@ -25,11 +25,7 @@ def fault_of_path(text: str) -> str:
         return "has a control character"
     if text.startswith("~"):
         return "begins with ~, which the shell left as it is"
-    try:
-        lengths = [len(os.fsencode(name)) for name in (text, *text.split("/"))]
-    except UnicodeEncodeError:
-        return "has a character that no name can have"
-    if lengths[0] > _PATH or max(lengths[1:]) > _NAME:
+    if len(text.encode()) > _PATH or max(len(name.encode()) for name in text.split("/")) > _NAME:
         return f"has a name of more than {_NAME} bytes, or {_PATH} in all"
     return ""
 
