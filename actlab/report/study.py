@@ -110,8 +110,9 @@ class Study:
     def unit(self) -> str:
         """The unit of the losses."""
         ended = [result.unit for result in self.results]
+        listed = [run.listed.unit for run in self.runs if run.listed]
         begun = [_unit(run.config) for run in self.runs if run.config]
-        return (ended + begun)[0]
+        return (ended + begun + listed)[0]
 
     def cells(self) -> dict[tuple[str, str, float], list[Run]]:
         """Runs that differ only in their seed, by condition, activation and rate, in the order of the table."""

@@ -99,6 +99,12 @@ def test_the_unit_is_known_before_a_run_has_ended(workdirs, tmp_path, changes, u
     assert read([workdirs.write(tmp_path / "w", config, lambda run: "open")]).unit == unit
 
 
+def test_a_table_of_runs_to_come_has_a_unit(tables, tmp_path):
+    row = tables.row("relu", 1e-3, 1, 1.5) | {"status": "waiting", "final_loss": "", "initial_loss": ""}
+    path = tables.write(tmp_path / "s" / "results.csv", [row])
+    assert read([path.parent]).unit == "nats/byte"
+
+
 def test_traces_without_a_step_are_no_curve(workdirs, tmp_path):
     """The census of step 0 is written at once, steps with a checkpoint."""
     path = workdirs.write(tmp_path / "w", workdirs.config_of(AXES), lambda run: "open")
