@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 import numpy as np
 from jaxtyping import Float
 
-from actlab import activations
+from actlab import activations, config as config_lib
 from actlab.config import ModelConfig
 from actlab.errors import UserError, suggestion
 from actlab.files import read_json
@@ -262,7 +262,7 @@ class Entry(NamedTuple):
 
 
 # The fields of ours that say what a block is made of. A family has these values but for those that it names.
-_LEAST_D_FF = 8  # by the schema
+LEAST_D_FF: int = config_lib.fields()["model.d_ff"].metadata["low"]
 PLAIN_DECODER = {
     "kind": "decoder",
     "norm": "layernorm",
@@ -317,7 +317,7 @@ class Family:
             fields.require("is_causal", True, default=True)
         found = own | {entry.ours: _read(entry, fields) for entry in self.entries} | self.read(fields)
         # Our d_ff has a least value, the number of hidden units has none.
-        return found if found["d_ff"] >= _LEAST_D_FF else found | {"d_ff": _LEAST_D_FF, "d_hidden": found["d_ff"]}
+        return found if found["d_ff"] >= LEAST_D_FF else found | {"d_ff": LEAST_D_FF, "d_hidden": found["d_ff"]}
 
     def described(self, config: ModelConfig) -> dict[str, Any]:
         """The entries of config.json for a model; raises UserError for the first field the family does not have."""

@@ -9,6 +9,7 @@ from actlab.errors import UserError
 from actlab.interop.architecture import (
     ANY,
     GATED,
+    LEAST_D_FF,
     Entry,
     Family,
     Fields,
@@ -278,7 +279,7 @@ def _read_llama(variant: Variant, fields: Fields) -> dict[str, Any]:
     d_head = fields.whole("head_dim", variant.d_head or max(1, d_model // n_heads))
     width = fields.whole("intermediate_size")
     # The d_ff whose gated width this is, if our rounding to multiples of 8 reaches it; else the exact width too.
-    d_ff = max(8, 3 * width // 2)
+    d_ff = max(LEAST_D_FF, 3 * width // 2)
     biases = (variant.qkv_bias, variant.out_bias, variant.mlp_bias)
     return {
         "n_kv_heads": None if n_kv_heads == n_heads else n_kv_heads,
