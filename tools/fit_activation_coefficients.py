@@ -226,6 +226,18 @@ def table(precision):
     return {"centre": float(centre), "expansions": expansions, "polynomials": rounded}
 
 
+def table_of_16_bits():
+    """For results that are rounded to 16 bits: gelu and its slope, as gaussian.py has them there."""
+    tolerance, centre = mpf(2) ** -16, mpf("2.5")
+    functions = {
+        "gelu": lambda a: (a + centre) * mills(a),
+        "gelu_slope": lambda a: gelu_slope(a) / (GELU_ROOT - a),
+    }
+    last = (16 - centre) / (16 + centre)
+    rows = {name: fit(half_line(function, centre), -1, last, tolerance) for name, function in functions.items()}
+    return {"centre": float(centre)} | {name: [ROUND["float32"](c) for c in row] for name, row in rows.items()}
+
+
 def text(value, indent=""):
     """JSON in lines of at most 120 characters; Python writes floats so that they are read back exactly."""
     if isinstance(value, dict):
@@ -239,7 +251,8 @@ def text(value, indent=""):
 
 def main():
     """Writes the file."""
-    TABLE.write_text(text({precision: table(precision) for precision in TOLERANCE}) + "\n")
+    tables = {precision: table(precision) for precision in TOLERANCE}
+    TABLE.write_text(text({**tables, "16 bits": table_of_16_bits()}) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ in t, which is accurate on both sides of the root. So x Phi(x) keeps its digits 
 Below the functions stand their exact formulas, from which bounds and moments are computed.
 """
 
+import functools
+import math
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -19,10 +21,12 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from actlab.activations.definition import elementwise, traced_once, with_derivatives
 from actlab.activations.polynomial import exact_relu
 from actlab.activations.precise.arithmetic import (
+    IN_16_BITS,
     Decay,
     decay,
     expansion,
     format_of,
+    horner,
     inside,
     limit_of,
     magnitude,
@@ -37,6 +41,7 @@ MEAN = Fraction("0.2820947917738781434740397257803862929220253146644994284")  # 
 # Below it x Phi(x / s) is ReLU to within s, and the curvature times the power of two in `Decay` nears overflow.
 SHARPEST = 1e-18
 INNER = 0.625
+LAST = math.exp(-8)  # the last factor of e^-(a^2/2), which underflows before products with it do
 
 
 class _Tail(NamedTuple):
@@ -104,7 +109,30 @@ def _curvature(x: Array, s: float = 1.0) -> Array:
 _with_gelu = with_derivatives(*traced_once(_value, _slope, _curvature))
 
 
-@elementwise
+def _value_in_16_bits(x: Array) -> Array:
+    a, inverse, t, e = _tail_in_16_bits(x)
+    return jnp.maximum(x, 0) - e * (a * inverse * horner(IN_16_BITS["gelu"], t)) * LAST
+
+
+def _slope_in_16_bits(x: Array) -> Array:
+    a, _, t, e = _tail_in_16_bits(x)
+    near, rest, *_ = format_of(x).expansions["gelu_slope"]
+    left = e * (((near - a) + rest) * horner(IN_16_BITS["gelu_slope"], t)) * LAST
+    return jnp.where(x < 0, left, 1 - left)
+
+
+def _tail_in_16_bits(x: Array) -> tuple[Array, Array, Array, Array]:
+    # For a of 16 bits a^2 is exact. Around 0 no digit is lost either: x Phi(x) is at least half of x there.
+    a, centre = magnitude(x, 16.0), IN_16_BITS["centre"]
+    inverse = 1 / (a + centre)
+    return a, inverse, 1 - 2 * centre * inverse, jnp.exp(8 - 0.5 * (a * a))
+
+
+# On an H200, where products run at 770 TFLOP/s, the formulas above would take an eighth of a step of 124M parameters.
+_with_gelu_in_16_bits = with_derivatives(*traced_once(_value_in_16_bits, _slope_in_16_bits, _curvature))
+
+
+@functools.partial(elementwise, in_16_bits=_with_gelu_in_16_bits)
 def gelu(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
     """x Phi(x): the exact form. Hendrycks and Gimpel 2016, arXiv:1606.08415, section 2."""
     return _with_gelu(x)

@@ -99,7 +99,8 @@ class _Loss(nn.Module):
 def _training(shape: Shape, model: Any, compiled: bool) -> Contender:
     device = "cpu" if jax.default_backend() == "cpu" else "cuda"
     model = model.to(device)
-    loss_of = torch.compile(_Loss(model)) if compiled else _Loss(model)
+    # Otherwise the second shape of a process is compiled for any shape, slower, or on a GPU not at all.
+    loss_of = torch.compile(_Loss(model), dynamic=False) if compiled else _Loss(model)
     parameters = list(model.parameters())
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": 0.1},

@@ -5,6 +5,8 @@ fast it is, of which the roofline is a bound, and on GPUs which products cuBLAS 
 """
 
 import dataclasses
+import statistics
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 from rich.table import Table
 
 from actlab import config as config_lib, models
+from actlab.bench.timing import device_name
 from actlab.config import Config, presets
 from actlab.data.tokenizer_kinds import Specials
 from actlab.training import programs, targets
@@ -95,7 +98,22 @@ def measure(
 def _rows(
     target: Target, devices: Sequence[Any], case: Case, done: Collection[tuple[str, ...]]
 ) -> Iterator[dict[str, Any]]:
-    config, number = case.config(target.number), target.number
+    config, objective, program, work = _built(case, target.number, devices)
+    for function in case.functions:
+        about = {"target": target.name, "devices": target.number} | _about(case, program) | {"function": function}
+        if tuple(map(str, about.values())) in done:
+            continue
+        yield about | _compiled(target, program, function, _examples(objective, config, function), config, work)
+
+
+def _built(
+    case: Case, number: int, devices: Sequence[Any] | None = None
+) -> tuple[Config, Objective, programs.Program, float]:
+    """A case's config, objective and program, and the FLOP of an update on one of so many devices.
+
+    Forward and backward are counted, not what is computed again.
+    """
+    config = case.config(number)
     objective: Objective = NEXT_TOKEN
     if config.model.kind == "encoder":
         n_ids = config.model.vocab_size or 0
@@ -104,23 +122,19 @@ def _rows(
     model = models.build(config.model, compute_dtype(config))
     program = programs.build(model, config, lanes, objective, target=devices)
     costs = models.costs(model, objective.share(config.model.context))
-    # Of an update on one device, forward and backward, without what is computed again.
-    work = costs.flops_per_token * config.data.batch_size * config.model.context * len(lanes) / number
-    for function in case.functions:
-        about = {
-            "target": target.name,
-            "devices": number,
-            "size": case.size,
-            "dtype": case.dtype,
-            "split": case.split,
-            "lanes": len(lanes),
-            "rows": config.data.batch_size,
-            "remat": case.remat,
-            "function": function,
-        }
-        if tuple(map(str, about.values())) in done:
-            continue
-        yield about | _compiled(target, program, function, _examples(objective, config, function), config, work)
+    tokens = config.data.batch_size * config.model.context
+    return config, objective, program, costs.flops_per_token * tokens * len(lanes) / number
+
+
+def _about(case: Case, program: programs.Program) -> dict[str, Any]:
+    return {
+        "size": case.size,
+        "dtype": case.dtype,
+        "split": case.split,
+        "lanes": program.n_lanes,
+        "rows": program.rows_shape[2],
+        "remat": case.remat,
+    }
 
 
 def _examples(objective: Objective, config: Config, function: str) -> Any:
@@ -153,7 +167,7 @@ def _compiled(
         "compiler_gflop": "" if facts.flops is None else round(facts.flops / 1e9),
         "compiler_gb": "" if facts.accessed is None else round(facts.accessed / 1e9, 2),
         "roofline_ms": round(1e3 * target.roofline(config.train.dtype, work, facts), 2) if is_training else "",
-        "kernels": "; ".join(f"{number} {name}" for name, number in facts.kernels.items()),
+        "kernels": _counted(facts.kernels),
         "collectives": "; ".join(f"{number} {kind}, {size / 1e6:.3g} MB" for kind, number, size in facts.collectives),
     }
 
@@ -173,6 +187,85 @@ COLUMNS = (
     "kernels",
     "collectives",
 )
+
+
+def run_here(sizes: Sequence[str], at_least: float = 1.0) -> Iterator[dict[str, Any]]:
+    """A row per training program of these sizes on one device of this machine: its memory and time, measured.
+
+    Each is timed for at least so many seconds after two calls. `peak_MiB` is the most that this process has had in use
+    on the device so far, empty where the device does not tell; programs come roughly in the order of what they keep.
+    """
+    cases = dict.fromkeys(dataclasses.replace(case, functions=("train",)) for case in ALONE if case.size in sizes)
+    for case in sorted(cases, key=_kept):
+        config, _, program, work = _built(case, 1)
+        about = {"device": device_name(), **_about(case, program)}
+        begin = time.perf_counter()
+        try:
+            program = program.compile()
+            facts = targets.facts_of(program.functions.train, time.perf_counter() - begin)
+            seconds = _seconds_per_update(program, at_least)
+        except jax.errors.JaxRuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            yield {**dict.fromkeys(HERE, ""), **about, "fits": "no"}
+            continue
+        stats, median = jax.local_devices()[0].memory_stats(), statistics.median(seconds)
+        yield about | {
+            "fits": "yes",
+            "compile_seconds": round(facts.seconds, 1),
+            "arguments_MiB": round(facts.arguments / _MIB),
+            "temporaries_MiB": round(facts.temporaries / _MIB),
+            "peak_MiB": round(stats["peak_bytes_in_use"] / _MIB) if stats else "",
+            "ms_min": round(1e3 * min(seconds), 2),
+            "ms_median": round(1e3 * median, 2),
+            "tflop_per_second": float(f"{work / median / 1e12:.3g}"),
+            "kernels": _counted(facts.kernels),
+        }
+
+
+HERE = (
+    "device",
+    "size",
+    "dtype",
+    "split",
+    "lanes",
+    "rows",
+    "remat",
+    "fits",
+    "compile_seconds",
+    "arguments_MiB",
+    "temporaries_MiB",
+    "peak_MiB",
+    "ms_min",
+    "ms_median",
+    "tflop_per_second",
+    "kernels",
+)
+
+
+def _kept(case: Case) -> float:
+    """Bytes that a program keeps for its backward pass, in parts of a token's vector."""
+    config = case.config(1)
+    vectors = case.lanes * config.data.batch_size * config.model.context * config.model.n_layers * config.model.d_model
+    return vectors * (0.1 if case.remat else 1) * (2 if case.dtype == "float32" else 1)
+
+
+def _seconds_per_update(program: programs.Program, at_least: float) -> list[float]:
+    """Of each call of a training, after two that are not counted."""
+    n_steps, rng = program.rows_shape[1], np.random.default_rng(0)
+    tokens = rng.integers(4, 200, program.rows_shape).astype(np.int32)  # of every vocabulary; no special ones
+    rows = program.rows(lambda lanes, rows: tokens[lanes, :, rows])
+    state, seconds = program.init(), []
+    while len(seconds) < 3 or sum(seconds[2:]) * n_steps < at_least:
+        begin = time.perf_counter()
+        state, metrics = program.train(state, rows, n_steps)
+        jax.block_until_ready((state, metrics))
+        seconds.append((time.perf_counter() - begin) / n_steps)
+    return seconds[2:]
+
+
+def _counted(kernels: Mapping[str, int]) -> str:
+    return "; ".join(f"{number} {name}" for name, number in kernels.items())
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Table:

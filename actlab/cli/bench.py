@@ -3,12 +3,14 @@
   python -m actlab bench training
   python -m actlab bench training --shapes=1.3M,10.7M --repetitions=9 --out=speed.csv
   python -m actlab bench targets --targets=h100,v5e:8 --out=targets.csv
+  python -m actlab bench targets --here --out=measured.csv
   python -m actlab bench activations
   python -m actlab bench activations --names=gelu,swiglu --dtypes=bfloat16 --sizes=8192x3072 --out=cost.csv
 
 `training` measures one run; with the `reference` extra installed, GPT-2 from transformers on PyTorch is measured
 too, turn by turn. `targets` compiles programs for GPUs and TPUs that are not here: memory, kernels, collectives, and a
-bound on their time; it goes on with a table that it began. `activations` measures each activation against ReLU, alone
+bound on their time; it goes on with a table that it began. With --here it runs the training programs for one device on
+this machine's own, and measures their memory and time. `activations` measures each activation against ReLU, alone
 and in a feed-forward layer.
 """
 
@@ -27,7 +29,7 @@ from actlab.errors import UserError, shown, suggestion
 
 _OWN_FLAGS = {
     "training": ("shapes", "repetitions"),
-    "targets": ("targets", "models"),
+    "targets": ("targets", "here", "models"),
     "activations": ("names", "activations", "dtypes", "sizes", "repetitions"),
 }
 _MOST_REPETITIONS = 10_000
@@ -50,6 +52,7 @@ def main(argv: Sequence[str]) -> None:
         "targets: h100, h200, a100, v4, v5e, v6e; :4, :8 or :16 devices. Default: all.",
         flag_values=given,
     )
+    flags.DEFINE_bool("here", None, "targets: run the programs on this machine's device instead.", flag_values=given)
     flags.DEFINE_list(
         "models", None, "targets: sizes of model; char, paper, 124M, bert-base. Default: all.", flag_values=given
     )
@@ -76,18 +79,25 @@ def main(argv: Sequence[str]) -> None:
 def _targets(given: flags.FlagValues, out: pathlib.Path | None) -> None:
     from actlab.training import targets  # without jax, which is imported after `prepare`
 
+    if given.here and given.targets is not None:
+        raise UserError("--targets names devices that are not here: leave it out with --here.")
     names = given.targets
     if names is None:
         names = [f"{target.name}:{number}" for target in targets.TARGETS.values() for number in target.layouts]
     chosen = [targets.parse(name, "--targets") for name in names or [""]]
-    targets.prepare()
+    if not given.here:
+        targets.prepare()
 
-    from actlab.bench import targets as bench
+    from actlab.bench import targets as bench, timing
 
     models = list(bench.SIZES) if given.models is None else given.models
     for name in models or [""]:
         if name not in bench.SIZES:
             raise UserError(f"unknown --models={name}: {suggestion(name, bench.SIZES)}")
+    if given.here:
+        rows = list(_written(out, bench.run_here(models)))
+        tables().print(timing.plain(rows))
+        return
     known = _known(out, bench.COLUMNS)
     rows = [*known, *_written(out, bench.measure(chosen, models, known), known)]
     tables().print(bench.table(rows))

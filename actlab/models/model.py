@@ -35,7 +35,8 @@ class Model:
         """
         device = next(iter(rows.device_set))  # they are of one kind
         kernel = attention.kernel_for(device, self.spec.dtype, self.spec.d_head)
-        return self._with(attention=kernel, rows=rows if rows.mesh.size > 1 else None, remat=remat)
+        large = device.platform in ("gpu", "cuda") and not remat
+        return self._with(attention=kernel, large_chunks=large, rows=rows if rows.mesh.size > 1 else None, remat=remat)
 
     @property
     def n_splits(self) -> int:

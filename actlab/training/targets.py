@@ -200,7 +200,11 @@ def compiled_facts(lowered: Any) -> Facts:
     """Compiles a lowered function for the devices it was lowered for, and reads what the compiler says of it."""
     begin = time.perf_counter()
     compiled = lowered.compile()
-    seconds = time.perf_counter() - begin
+    return facts_of(compiled, time.perf_counter() - begin)
+
+
+def facts_of(compiled: Any, seconds: float) -> Facts:
+    """What the compiler says of a function that took so many seconds to compile."""
     need, cost, text = compiled.memory_analysis(), compiled.cost_analysis() or {}, compiled.as_text()
     return Facts(
         seconds,

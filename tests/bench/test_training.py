@@ -30,8 +30,17 @@ def test_a_row_per_contender_with_tokens_per_second_from_seconds_per_step(small_
 
 def test_the_second_call_of_a_turn_counts(small_shape, monkeypatch):
     monkeypatch.setattr(training, "ours", lambda shape, n_lanes=1: itertools.cycle((4.0, 0.25)).__next__)
+    monkeypatch.setattr(training, "_SECONDS", 0)
     ours = next(training.measure(["tiny"], repetitions=2))
     assert ours["tokens_per_second_min"] == ours["tokens_per_second_max"] == 128
+    assert ours["dtype"] == "float32", "on a CPU"
+
+
+def test_short_calls_are_repeated_and_their_mean_counts(small_shape, monkeypatch):
+    clock, calls = itertools.count(0, 0.1), itertools.cycle((0.5, 0.1, 0.2, 0.3))
+    monkeypatch.setattr(training, "time", types.SimpleNamespace(perf_counter=lambda: next(clock)))
+    # Three more within 0.3 s of the clock, of which each look takes 0.1.
+    assert training._after_the_first(calls.__next__)() == pytest.approx((0.1 + 0.2 + 0.3) / 3)
 
 
 def test_what_is_timed_is_the_trainer_of_several_lanes(small_shape, monkeypatch):

@@ -123,11 +123,13 @@ def test_flash_attention_lowers_for_cuda_forward_and_backward(monkeypatch):
 
 
 @pytest.mark.gpu
-def test_flash_attention_equals_ours():
-    arrays = qkv(jnp.bfloat16, length=128, head=64)
+@pytest.mark.parametrize("length", [8, 128])
+@pytest.mark.parametrize("causal", [True, False])
+def test_flash_attention_equals_ours(causal, length):
+    arrays = qkv(jnp.bfloat16, length=length, head=64)
     assert attention.kernel_for(jax.devices()[0], jnp.bfloat16, 64) == "cudnn"
-    flash = functools.partial(attention.attend_causally, kernel="cudnn")
+    attend = attention.attend_causally if causal else functools.partial(attention.attend_to_all, real_BL=None)
+    flash = functools.partial(attend, kernel="cudnn")
     exact = [array.astype(jnp.float32) for array in arrays]
     close = lambda a, b: np.testing.assert_allclose(np.float32(a), b, rtol=0.05, atol=0.05)  # noqa: E731
-    close(flash(*arrays[:3]), attention.attend_causally(*exact[:3]))
-    jax.tree.map(close, gradients(flash, *arrays), gradients(attention.attend_causally, *exact))
+    jax.tree.map(close, values_and_gradients(flash, *arrays), values_and_gradients(attend, *exact))

@@ -101,11 +101,12 @@ def test_a_hessian_vector_product_goes_through_chunks():
 
 
 def test_few_logits_are_whole_and_many_are_cut_into_equal_chunks():
-    assert losses.chunks(16, 128, 256) == 1
-    assert losses.chunks(64, 128, 50_304) == 8
-    assert losses.chunks(64, 150, 50_304) == 10, "not 9, which would be uneven"
-    assert losses.chunks(64, 127, 50_304) == 8, "a prime length is cut unevenly"
-    assert losses.chunks(4096, 2, 50_304) == 2, "never finer than a position"
+    chunks = functools.partial(losses.chunks, most=losses.MOST_LOGITS)
+    assert chunks(16, 128, 256) == 1
+    assert chunks(64, 128, 50_304) == 8
+    assert chunks(64, 150, 50_304) == 10, "not 9, which would be uneven"
+    assert chunks(64, 127, 50_304) == 8, "a prime length is cut unevenly"
+    assert chunks(4096, 2, 50_304) == 2, "never finer than a position"
 
 
 @pytest.mark.parametrize("changes", [{}, {"model.tie_embeddings": False, "model.use_bias": True}])
@@ -126,7 +127,7 @@ def test_training_and_evaluation_are_the_same_in_chunks(tiny, monkeypatch, chang
     def both(params, examples):
         whole = outcome(params, examples)
         monkeypatch.setattr(losses, "MOST_LOGITS", 4 * 24 * 2)
-        assert losses.chunks(4, 8, 24) == 4
+        assert losses.chunks(4, 8, 24, losses.MOST_LOGITS) == 4
         return whole, outcome(params, examples)
 
     whole, chunked = both(params, NEXT_TOKEN.scored(windows, weights))
@@ -196,4 +197,6 @@ def test_chunks_are_as_many_as_the_rows_of_one_device_ask_for(tiny, monkeypatch)
         jaxpr = jax.make_jaxpr(lambda params: losses.loss(model, params, examples))(params)
         return [int(length) for length in re.findall(r"length=(\d+)", str(jaxpr))]
 
-    assert (n_chunks(model), n_chunks(split)) == ([8], [2])
+    # A GPU holds four times as many.
+    large = dataclasses.replace(model, spec=dataclasses.replace(model.spec, large_chunks=True))
+    assert (n_chunks(model), n_chunks(split), n_chunks(large)) == ([8], [2], [4])

@@ -17,6 +17,7 @@ import functools
 import json
 import math
 import pathlib
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -44,6 +45,7 @@ TABLE = pathlib.Path(__file__).parent / "coefficients.json"
 _TABLES = json.loads(TABLE.read_text())
 FLOAT32 = Format(jnp.int32, 23, 127, 128.0, 60, **_TABLES["float32"])
 FLOAT64 = Format(jnp.int64, 52, 1023, 1100.0, 600, **_TABLES["float64"])
+IN_16_BITS = _TABLES["16 bits"]  # for results that are rounded to 16 bits, to 2^-16
 
 
 def format_of(x: Array) -> Format:
@@ -58,7 +60,12 @@ def limit_of(x: Array) -> float:
 
 def polynomial(name: str, x: Array) -> Array:
     """A polynomial of the table, by Horner's rule."""
-    first, *others = format_of(x).polynomials[name]
+    return horner(format_of(x).polynomials[name], x)
+
+
+def horner(coefficients: Sequence[float], x: Array) -> Array:
+    """A polynomial, of whose coefficients that of the highest power is first."""
+    first, *others = coefficients
     result = jnp.full_like(x, first)
     for coefficient in others:
         result = result * x + coefficient
