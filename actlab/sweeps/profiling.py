@@ -80,13 +80,31 @@ def operations(folder: pathlib.Path, names: dict[str, str]) -> list[Operation]:
         for line in plane.lines:
             found = [(event, dict(event.stats)) for event in line.events]
             # Only what XLA runs has the name of an instruction.
-            events = [(event.start_ns, event.end_ns, stats["hlo_op"]) for event, stats in found if "hlo_op" in stats]
-            for name, own in _own_times(events):
+            events = [
+                (event.start_ns, event.end_ns, _instruction(stats["hlo_op"], event.name))
+                for event, stats in found
+                if "hlo_op" in stats
+            ]
+            # Kernels of a GPU are side by side, never one inside another.
+            is_gpu = plane.name.startswith("/device:GPU")
+            own_times = [(name, end - start) for start, end, name in events] if is_gpu else _own_times(events)
+            for name, own in own_times:
                 place = names.get(name) or re.sub(r"[.\d]+$", "", name)
                 calls[place] += 1
                 nanoseconds[place] += own
     slowest = sorted(nanoseconds.items(), key=lambda item: -item[1])
     return [Operation(place, calls[place], own / 1e6) for place, own in slowest]
+
+
+def _instruction(operation: str, kernel: str) -> str:
+    """The instruction that an event belongs to.
+
+    A GPU is given many kernels at once, as a graph, which is what their events name; a kernel that XLA wrote is called
+    like its instruction, with "_" for ".". Those of libraries keep their own names, without their arguments.
+    """
+    if not operation.startswith("command_buffer"):
+        return operation
+    return re.sub(r"_(\d+)$", r".\1", kernel.partition("(")[0])
 
 
 def _own_times(events: list[tuple[float, float, str]]) -> list[tuple[str, float]]:

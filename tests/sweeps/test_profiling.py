@@ -1,5 +1,6 @@
 """The profile: a trace on disk, operations named by their place in the model, nothing trained."""
 
+import jax
 import pytest
 
 from actlab.config import replace
@@ -31,6 +32,30 @@ def test_places_are_names_without_loops_numbers_and_jaxs_wrappers():
     path = "jit(train)/while/body/closed_call/while/body/transpose(jvp(Decoder))/block_11/attention/qkv/dot_general"
     program = f'  ROOT %dot.3 = f32[2,2]{{1,0}} dot(%a, %b), metadata={{op_name="{path}" stack_frame_id=7}}'
     assert profiling.instructions(program) == {"dot.3": "backward/block_*/attention/qkv/dot_general"}
+
+
+def test_kernels_of_a_gpus_graph_are_named_by_their_instructions(tmp_path):
+    kernels = [
+        ("command_buffer_7", "loop_fusion_13"),
+        ("command_buffer_7", "nvjet_tst_64x6(void*)"),
+        ("copy.2", "memcpy"),
+    ]
+    events = "".join(
+        f"events {{ metadata_id: {index} offset_ps: {index * 1_000_000} duration_ps: {9_000_000 // index} "
+        f'stats {{ metadata_id: 1 str_value: "{operation}" }} }}'
+        for index, (operation, _) in enumerate(kernels, 1)
+    )
+    metadata = "".join(
+        f'event_metadata {{ key: {index} value {{ id: {index} name: "{kernel}" }} }}'
+        for index, (_, kernel) in enumerate(kernels, 1)
+    )
+    text = f"""planes {{ name: "/device:GPU:0" lines {{ name: "Stream #1" {events} }} {metadata}
+        stat_metadata {{ key: 1 value {{ id: 1 name: "hlo_op" }} }} }}"""
+    (tmp_path / "a.xplane.pb").write_bytes(jax.profiler.ProfileData.text_proto_to_serialized_xspace(text))
+    found = profiling.operations(tmp_path, {"loop_fusion.13": "forward/block_*/feed_forward/gelu"})
+    assert {operation.name for operation in found} == {"forward/block_*/feed_forward/gelu", "nvjet_tst_64x", "copy"}
+    times = [operation.milliseconds for operation in found]
+    assert times == pytest.approx([0.009, 0.0045, 0.003]), "side by side, so that each keeps its own"
 
 
 def test_time_of_an_operation_inside_another_counts_once():
