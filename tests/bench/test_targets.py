@@ -1,16 +1,21 @@
 """What is compiled for devices that are not here, on this machine's CPU; a marked test installs their compilers."""
 
+import csv
 import dataclasses
 import os
 import pathlib
 import subprocess
 import sys
+import types
 
+import commands
 import jax
 import pytest
 
-from actlab.bench import targets as bench
+from actlab import models
+from actlab.bench import targets as bench, timing
 from actlab.cli import bench as bench_command
+from actlab.errors import UserError
 from actlab.training import targets
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -80,6 +85,60 @@ def test_a_program_that_does_not_fit_is_a_row(here, monkeypatch):
     monkeypatch.setattr(bench, "ALONE", (bench.Case("char", "float32"),))
     (row,) = bench.measure([here], ("char",))
     assert row["fits"].startswith("no") and row["temporaries_MiB"] == "" and bench.table([row]).row_count == 1
+
+
+@pytest.fixture
+def two_cases(monkeypatch):
+    tiny = {"model.n_layers": 1, "model.d_model": 16, "model.n_heads": 2, "model.context": 16, "data.batch_size": 2}
+    for size in ("char", "bert-base"):
+        values = bench.SIZES[size].copy_and_resolve_references()
+        values.update_from_flattened_dict({**tiny, "model.d_ff": 64, "train.steps_per_call": 2})
+        monkeypatch.setitem(bench.SIZES, size, values)
+    cases = (bench.Case("char", "float32", lanes=2), bench.Case("bert-base", "float32", functions=("train", "probe")))
+    monkeypatch.setattr(bench, "ALONE", cases)
+
+
+def test_programs_run_on_the_device_that_is_here_and_are_timed(two_cases, monkeypatch):
+    ticks = iter(range(100))
+    monkeypatch.setattr(bench, "time", types.SimpleNamespace(perf_counter=lambda: float(next(ticks))))
+    encoder, decoder = bench.run_here(("char", "bert-base"), at_least=2.0)
+    assert tuple(encoder) == tuple(decoder) == bench.HERE
+    assert [(row["size"], row["lanes"], row["rows"]) for row in (encoder, decoder)] == [
+        ("bert-base", 1, 2),
+        ("char", 2, 2),
+    ], "what keeps least is first"
+    for row in (encoder, decoder):
+        # A call of two updates takes a second of this clock.
+        assert row["ms_min"] == row["ms_median"] == 500 and row["compile_seconds"] == 1 and row["fits"] == "yes"
+        assert row["arguments_MiB"] >= 0 and row["peak_MiB"] == "" and row["device"] == timing.device_name()
+    config = bench.Case("char", "float32").config(1)
+    costs = models.costs(models.build(config.model))
+    flop = costs.flops_per_token * 2 * 16 * 2
+    assert decoder["tflop_per_second"] == pytest.approx(flop / 0.5 / 1e12, rel=0.01)
+
+
+def test_a_program_that_does_not_fit_here_is_a_row_and_the_next_one_runs(two_cases, monkeypatch):
+    run = bench._seconds_per_update
+
+    def refuse(program, at_least):
+        if program.n_lanes == 1:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 4 GiB")
+        return run(program, at_least)
+
+    monkeypatch.setattr(bench, "_seconds_per_update", refuse)
+    full, other = bench.run_here(("char", "bert-base"), at_least=0.0)
+    assert (full["fits"], full["ms_median"], full["size"]) == ("no", "", "bert-base") and tuple(full) == bench.HERE
+    assert other["fits"] == "yes" and other["ms_median"] > 0
+
+
+def test_the_command_measures_here_what_it_is_asked_for(two_cases, monkeypatch, tmp_path):
+    monkeypatch.setattr(targets, "prepare", None)  # the devices of this machine are wanted
+    words = ("targets", "--here", "--models=char", f"--out={tmp_path / 'here.csv'}")
+    assert "char" in commands.run(bench_command.main, *words)
+    (row,) = csv.DictReader((tmp_path / "here.csv").read_text().splitlines())
+    assert row["size"] == "char" and float(row["ms_median"]) > 0
+    with pytest.raises(UserError, match="--targets names devices that are not here"):
+        commands.run(bench_command.main, "targets", "--here", "--targets=h100")
 
 
 @pytest.mark.targets
