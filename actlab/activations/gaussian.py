@@ -111,24 +111,24 @@ _with_gelu = with_derivatives(*traced_once(_value, _slope, _curvature))
 
 def _value_in_16_bits(x: Array) -> Array:
     a, inverse, t, e = _tail_in_16_bits(x)
-    return jnp.maximum(x, 0) - e * (a * inverse * horner(IN_16_BITS["gelu"], t)) * LAST
+    return jnp.maximum(x, 0) - a * (e * inverse * horner(IN_16_BITS["gelu"], t)) * LAST
 
 
 def _slope_in_16_bits(x: Array) -> Array:
     a, _, t, e = _tail_in_16_bits(x)
-    near, rest, *_ = format_of(x).expansions["gelu_slope"]
-    left = e * (((near - a) + rest) * horner(IN_16_BITS["gelu_slope"], t)) * LAST
+    root, *_ = format_of(x).expansions["gelu_slope"]
+    left = e * ((root - a) * horner(IN_16_BITS["gelu_slope"], t)) * LAST
     return jnp.where(x < 0, left, 1 - left)
 
 
 def _tail_in_16_bits(x: Array) -> tuple[Array, Array, Array, Array]:
-    # For a of 16 bits a^2 is exact. Around 0 no digit is lost either: x Phi(x) is at least half of x there.
+    # For a of 16 bits a^2 is exact. Right of 0 no digit is lost either: x Phi(x) is at least half of x there.
     a, centre = magnitude(x, 16.0), IN_16_BITS["centre"]
     inverse = 1 / (a + centre)
     return a, inverse, 1 - 2 * centre * inverse, jnp.exp(8 - 0.5 * (a * a))
 
 
-# On an H200, where products run at 770 TFLOP/s, the formulas above would take an eighth of a step of 124M parameters.
+# On an H200, where products run at 770 TFLOP/s, the formulas above took a seventh of a step of 124M parameters.
 _with_gelu_in_16_bits = with_derivatives(*traced_once(_value_in_16_bits, _slope_in_16_bits, _curvature))
 
 

@@ -6,7 +6,6 @@ PyTorch comes with the extra `reference`; nothing else of actlab imports this fi
 import time
 from typing import Any
 
-import jax
 import torch  # pyright: ignore[reportMissingImports]
 import torch.nn.functional as F  # pyright: ignore[reportMissingImports]
 import transformers  # pyright: ignore[reportMissingImports]
@@ -16,10 +15,17 @@ from actlab.bench.timing import Contender
 from actlab.bench.training import Shape
 
 
-def contenders(shape: Shape) -> dict[str, Contender]:
+def device_like(backend: str) -> str | None:
+    """PyTorch's device for one of jax's backends; None where this PyTorch has none."""
+    if backend == "gpu" and torch.cuda.is_available():
+        return "cuda"
+    return "cpu" if backend == "cpu" else None
+
+
+def contenders(shape: Shape, device: str) -> dict[str, Contender]:
     """Each runs the updates of a turn and returns seconds per update."""
     return {
-        f"{name} {how}": _training(shape, make(shape), how == "compiled")
+        f"{name} {how}": _training(shape, make(shape), how == "compiled", device)
         for name, make in (("gpt2", _gpt2), ("plain", Plain))
         for how in ("eager", "compiled")
     }
@@ -96,8 +102,7 @@ class _Loss(nn.Module):
         return F.cross_entropy(logits_BLV.flatten(0, 1), windows_BL[:, 1:].flatten())
 
 
-def _training(shape: Shape, model: Any, compiled: bool) -> Contender:
-    device = "cpu" if jax.default_backend() == "cpu" else "cuda"
+def _training(shape: Shape, model: Any, compiled: bool, device: str) -> Contender:
     model = model.to(device)
     # Otherwise the second shape of a process is compiled for any shape, slower, or on a GPU not at all.
     loss_of = torch.compile(_Loss(model), dynamic=False) if compiled else _Loss(model)

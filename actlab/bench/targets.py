@@ -189,20 +189,25 @@ COLUMNS = (
 )
 
 
-def run_here(sizes: Sequence[str], at_least: float = 1.0) -> Iterator[dict[str, Any]]:
-    """A row per training program of these sizes on one device of this machine: its memory and time, measured.
+def run_here(
+    sizes: Sequence[str], known: Sequence[Mapping[str, Any]] = (), at_least: float = 1.0
+) -> Iterator[Mapping[str, Any]]:
+    """A row per training program of these sizes, but for those `known`, measured on one device of this machine.
 
     Each is timed for at least so many seconds after two calls. `peak_MiB` is the most that this process has had in use
     on the device so far, empty where the device does not tell; programs come roughly in the order of what they keep.
     """
-    cases = dict.fromkeys(dataclasses.replace(case, functions=("train",)) for case in ALONE if case.size in sizes)
-    for case in sorted(cases, key=_kept):
-        config, _, program, work = _built(case, 1)
+    done = {tuple(str(row[column]) for column in _KEY_HERE) for row in known}
+    for case in sorted((case for case in ALONE if case.size in sizes), key=_kept):
+        _, _, program, work = _built(case, 1)
         about = {"device": device_name(), **_about(case, program)}
-        begin = time.perf_counter()
+        if tuple(map(str, about.values())) in done:
+            continue
+        lowered, begin = program.lower("train"), time.perf_counter()
         try:
-            program = program.compile()
-            facts = targets.facts_of(program.functions.train, time.perf_counter() - begin)
+            compiled = lowered.compile()
+            facts = targets.facts_of(compiled, time.perf_counter() - begin)
+            program = dataclasses.replace(program, functions=program.functions._replace(train=compiled))
             seconds = _seconds_per_update(program, at_least)
         except jax.errors.JaxRuntimeError as error:
             if not is_out_of_memory(error):
@@ -223,14 +228,9 @@ def run_here(sizes: Sequence[str], at_least: float = 1.0) -> Iterator[dict[str, 
         }
 
 
+_KEY_HERE = ("device", "size", "dtype", "split", "lanes", "rows", "remat")
 HERE = (
-    "device",
-    "size",
-    "dtype",
-    "split",
-    "lanes",
-    "rows",
-    "remat",
+    *_KEY_HERE,
     "fits",
     "compile_seconds",
     "arguments_MiB",

@@ -74,41 +74,61 @@ def measure(names: Sequence[str], repetitions: int) -> Iterator[dict[str, Any]]:
     """A row per shape and contender, with tokens/s as minimum, median and maximum over repetitions.
 
     Products are in float32 on a CPU and in bfloat16 elsewhere. The first call of a turn is not counted. Six lanes count
-    all their tokens. Ratios compare turns in the same repetition; one run of ours is the reference.
+    all their tokens. Ratios compare turns in the same repetition; one run of ours is the reference. What does not fit
+    into the device's memory has a row without numbers.
     """
     dtype = "float32" if jax.default_backend() == "cpu" else "bfloat16"
     for shape in (dataclasses.replace(SHAPES[name], dtype=dtype) for name in names):
         product = devices.product_of(shape.config)
         contenders = {"actlab": ours(shape), "actlab, 6 lanes": ours(shape, N_LANES), **peers(shape)}
-        turns = {name: _after_the_first(run) for name, run in contenders.items()}
+        turns = {name: _after_the_first(run) for name, run in contenders.items() if _fits(run)}
         seconds = take_turns({"product": devices.timed_product(product), **turns}, repetitions)
         most = product.flops / min(seconds.pop("product"))
         flops = models.costs(models.build(shape.config.model)).flops_per_token
-        for name, taken in seconds.items():
-            yield _row(shape, name, taken, seconds["actlab"], flops, most)
+        for name in contenders:
+            numbers = dict.fromkeys(_NUMBERS, "")
+            if name in seconds:
+                numbers = _numbers(shape, seconds[name], seconds.get("actlab"), flops, most)
+            about = {"shape": shape.name, "contender": name, "dtype": shape.dtype}
+            yield about | numbers | {"repetitions": len(seconds.get(name, ())), "device": device_name()}
 
 
-def _row(
-    shape: Shape, contender: str, seconds: list[float], solo: list[float], flops_per_token: int, peak: float
+_NUMBERS = (
+    "tokens_per_second_min",
+    "tokens_per_second_median",
+    "tokens_per_second_max",
+    "speed_over_actlab_min",
+    "speed_over_actlab_median",
+    "speed_over_actlab_max",
+    "gflops",
+    "share_of_matmul_peak",
+)
+
+
+def _numbers(
+    shape: Shape, seconds: list[float], solo: list[float] | None, flops_per_token: int, peak: float
 ) -> dict[str, Any]:
     tokens = shape.batch_size * shape.context
     median = tokens / statistics.median(seconds)
-    ratios = [alone / taken for alone, taken in zip(solo, seconds, strict=True)]
-    return {
-        "shape": shape.name,
-        "contender": contender,
-        "dtype": shape.dtype,
-        "tokens_per_second_min": round(tokens / max(seconds)),
-        "tokens_per_second_median": round(median),
-        "tokens_per_second_max": round(tokens / min(seconds)),
-        "speed_over_actlab_min": round(min(ratios), 3),
-        "speed_over_actlab_median": round(statistics.median(ratios), 3),
-        "speed_over_actlab_max": round(max(ratios), 3),
-        "gflops": round(median * flops_per_token / 1e9, 1),
-        "share_of_matmul_peak": round(median * flops_per_token / peak, 3),
-        "repetitions": len(seconds),
-        "device": device_name(),
-    }
+    ratios: list[Any] = ["", "", ""]
+    if solo is not None:
+        of_turns = [alone / taken for alone, taken in zip(solo, seconds, strict=True)]
+        ratios = [round(of(of_turns), 3) for of in (min, statistics.median, max)]
+    speeds = [round(tokens / taken) for taken in (max(seconds), statistics.median(seconds), min(seconds))]
+    gflops = round(median * flops_per_token / 1e9, 1)
+    return dict(zip(_NUMBERS, [*speeds, *ratios, gflops, round(median * flops_per_token / peak, 3)], strict=True))
+
+
+def _fits(run: Contender) -> bool:
+    """Whether a contender's first call finds memory."""
+    try:
+        run()
+    except RuntimeError as error:
+        # PyTorch's error is its own, and it need not be installed.
+        if devices.is_out_of_memory(error) or type(error).__name__ == "OutOfMemoryError":
+            return False
+        raise
+    return True
 
 
 def _after_the_first(run: Contender) -> Contender:
@@ -145,9 +165,10 @@ def ours(shape: Shape, n_lanes: int = 1) -> Contender:
 
 
 def peers(shape: Shape) -> dict[str, Contender]:
-    """GPT-2 and a plain decoder on PyTorch; empty where the `reference` extra is not installed."""
+    """GPT-2 and a plain decoder on PyTorch; empty without the `reference` extra, or where it lacks the device."""
     if not (importlib.util.find_spec("torch") and importlib.util.find_spec("transformers")):
         return {}
     from actlab.bench import peer
 
-    return peer.contenders(shape)
+    device = peer.device_like(jax.default_backend())
+    return peer.contenders(shape, device) if device else {}

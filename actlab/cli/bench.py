@@ -9,13 +9,14 @@
 
 `training` measures one run; with the `reference` extra installed, GPT-2 from transformers on PyTorch is measured
 too, turn by turn. `targets` compiles programs for GPUs and TPUs that are not here: memory, kernels, collectives, and a
-bound on their time; it goes on with a table that it began. With --here it runs the training programs for one device on
-this machine's own, and measures their memory and time. `activations` measures each activation against ReLU, alone
-and in a feed-forward layer.
+bound on their time. With --here it runs the training programs for one device on this machine's own instead, and
+measures their memory and time. Both go on with a table that they began. `activations` measures each activation against
+ReLU, alone and in a feed-forward layer.
 """
 
 import csv
 import io
+import os
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -95,7 +96,8 @@ def _targets(given: flags.FlagValues, out: pathlib.Path | None) -> None:
         if name not in bench.SIZES:
             raise UserError(f"unknown --models={name}: {suggestion(name, bench.SIZES)}")
     if given.here:
-        rows = list(_written(out, bench.run_here(models)))
+        known = _known(out, bench.HERE)
+        rows = [*known, *_written(out, bench.run_here(models, known), known)]
         tables().print(timing.plain(rows))
         return
     known = _known(out, bench.COLUMNS)
@@ -104,6 +106,8 @@ def _targets(given: flags.FlagValues, out: pathlib.Path | None) -> None:
 
 
 def _training(given: flags.FlagValues, out: pathlib.Path | None) -> None:
+    # A GPU's memory is for PyTorch too; by default jax takes three quarters at once. Read when jax finds its devices.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     from actlab.bench import timing, training
 
     shapes = training.default_names() if given.shapes is None else given.shapes

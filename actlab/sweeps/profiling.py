@@ -76,35 +76,30 @@ def operations(folder: pathlib.Path, names: dict[str, str]) -> list[Operation]:
     newest = max(folder.rglob("*.xplane.pb"), key=lambda path: path.stat().st_mtime)
     calls: collections.Counter[str] = collections.Counter()
     nanoseconds: dict[str, float] = collections.defaultdict(float)
+    # A GPU is given many kernels at once, as a graph, which is what their events name. A kernel that XLA wrote is
+    # called like its instruction, with "_" for other signs.
+    of_kernels = {re.sub(r"[.-]", "_", name): place for name, place in names.items()}
     for plane in jax.profiler.ProfileData.from_file(str(newest)).planes:
         for line in plane.lines:
             found = [(event, dict(event.stats)) for event in line.events]
             # Only what XLA runs has the name of an instruction.
-            events = [
-                (event.start_ns, event.end_ns, _instruction(stats["hlo_op"], event.name))
-                for event, stats in found
-                if "hlo_op" in stats
-            ]
+            events = []
+            for event, stats in found:
+                if "hlo_op" in stats:
+                    name = stats["hlo_op"]
+                    place = names.get(name) or re.sub(r"[.\d]+$", "", name)
+                    if name.startswith("command_buffer"):
+                        kernel = re.sub(r"\([^()]*\)$", "", event.name)  # without the types of its arguments
+                        place = of_kernels.get(kernel, kernel)
+                    events.append((event.start_ns, event.end_ns, place))
             # Kernels of a GPU are side by side, never one inside another.
             is_gpu = plane.name.startswith("/device:GPU")
-            own_times = [(name, end - start) for start, end, name in events] if is_gpu else _own_times(events)
-            for name, own in own_times:
-                place = names.get(name) or re.sub(r"[.\d]+$", "", name)
+            own_times = [(place, end - start) for start, end, place in events] if is_gpu else _own_times(events)
+            for place, own in own_times:
                 calls[place] += 1
                 nanoseconds[place] += own
     slowest = sorted(nanoseconds.items(), key=lambda item: -item[1])
     return [Operation(place, calls[place], own / 1e6) for place, own in slowest]
-
-
-def _instruction(operation: str, kernel: str) -> str:
-    """The instruction that an event belongs to.
-
-    A GPU is given many kernels at once, as a graph, which is what their events name; a kernel that XLA wrote is called
-    like its instruction, with "_" for ".". Those of libraries keep their own names, without their arguments.
-    """
-    if not operation.startswith("command_buffer"):
-        return operation
-    return re.sub(r"_(\d+)$", r".\1", kernel.partition("(")[0])
 
 
 def _own_times(events: list[tuple[float, float, str]]) -> list[tuple[str, float]]:

@@ -8,6 +8,7 @@ of f' and f'', except for those that depend on trained or given numbers: there t
 import functools
 
 import evaluated
+import jax
 import jax.numpy as jnp
 import mpmath
 import numpy as np
@@ -340,3 +341,21 @@ def test_infinities_and_nan_of_16_bits(dtype):
         np.testing.assert_array_equal(
             half.astype(np.float32), single.astype(half.dtype).astype(np.float32), err_msg=name
         )
+
+
+def test_gelu_of_bfloat16_is_half_of_the_smallest_numbers():
+    x = INPUTS["bfloat16"][: -len(SPECIAL)]
+    half = x.astype(np.float64) / 2
+    smallest = (np.abs(half) < 2.5e-38) & (np.abs(half) > 6e-39)
+    got = np.asarray(activations.get("gelu").fn(x), np.float64)
+    flushed = (got == 0) & (np.abs(half) < 1.2e-38)
+    assert np.count_nonzero(smallest & ~flushed) > 200
+    assert np.all((flushed | (np.abs(got - half) <= 2**-8 * np.abs(half)))[smallest])
+
+
+def test_gelu_of_16_bits_takes_less_than_half_of_the_operations_of_float32():
+    def operations(dtype):
+        lowered = jax.jit(activations.get("gelu").fn).lower(jax.ShapeDtypeStruct((1024,), dtype))
+        return lowered.compile().cost_analysis()["flops"]
+
+    assert max(operations(jnp.bfloat16), operations(np.float16)) < operations(np.float32) / 2

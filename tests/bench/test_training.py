@@ -3,6 +3,7 @@
 import itertools
 import types
 
+import jax
 import pytest
 
 from actlab.bench import timing, training
@@ -29,7 +30,10 @@ def test_a_row_per_contender_with_tokens_per_second_from_seconds_per_step(small_
 
 
 def test_the_second_call_of_a_turn_counts(small_shape, monkeypatch):
-    monkeypatch.setattr(training, "ours", lambda shape, n_lanes=1: itertools.cycle((4.0, 0.25)).__next__)
+    def calls(shape, n_lanes=1):
+        return itertools.chain([9.0], itertools.cycle((4.0, 0.25))).__next__  # the first says whether it fits
+
+    monkeypatch.setattr(training, "ours", calls)
     monkeypatch.setattr(training, "_SECONDS", 0)
     ours = next(training.measure(["tiny"], repetitions=2))
     assert ours["tokens_per_second_min"] == ours["tokens_per_second_max"] == 128
@@ -58,6 +62,53 @@ def test_the_shapes_are_those_they_are_named_after():
         assert costs.parameters == pytest.approx(float(name.removesuffix("M")) * 1e6, rel=0.03)
 
 
+def test_products_are_in_bfloat16_but_on_a_cpu(small_shape, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        training, "ours", lambda shape, n_lanes=1: lambda: asked.append(shape.config.train.dtype) or 1.0
+    )
+    monkeypatch.setattr(training.devices, "timed_product", lambda product: lambda: 1.0)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert {row["dtype"] for row in training.measure(["tiny"], repetitions=1)} == {"bfloat16"} == set(asked)
+
+
+def test_what_does_not_fit_has_a_row_without_numbers(small_shape, monkeypatch):
+    def ours(shape, n_lanes=1):
+        def run():
+            if n_lanes > 1:
+                raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 90 GiB")
+            return 0.25
+
+        return run
+
+    class OutOfMemoryError(RuntimeError):
+        """As torch's is called."""
+
+    def peer():
+        raise OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(training, "ours", ours)
+    monkeypatch.setattr(training, "peers", lambda shape: {"peer": peer})
+    alone, *others = training.measure(["tiny"], repetitions=2)
+    assert alone["tokens_per_second_median"] == 128 and alone["repetitions"] == 2
+    for row in others:
+        assert list(row) == list(alone) and row["tokens_per_second_median"] == "" and row["repetitions"] == 0
+    monkeypatch.setattr(training, "peers", lambda shape: {"peer": lambda: 1 / 0})
+    with pytest.raises(ZeroDivisionError):
+        list(training.measure(["tiny"], repetitions=2))
+
+
+def test_peers_run_on_the_device_that_ours_runs_on_or_not_at_all(small_shape, monkeypatch):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from actlab.bench import peer
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert [peer.device_like(backend) for backend in ("cpu", "gpu", "tpu")] == ["cpu", "cuda", None]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert peer.device_like("gpu") is None
+
+
 @pytest.mark.slow
 def test_the_plain_peer_is_a_decoder_of_our_size_that_learns():
     torch = pytest.importorskip("torch")
@@ -76,7 +127,7 @@ def test_the_plain_peer_is_a_decoder_of_our_size_that_learns():
     logits = [plain(tokens), plain(later)]
     assert logits[0].shape == (2, 16, 32) and torch.equal(logits[0][:, :8], logits[1][:, :8]), "causal"
     before = plain.blocks[0].up.weight.detach().clone()
-    assert peer._training(shape, plain, compiled=False)() > 0
+    assert peer._training(shape, plain, compiled=False, device="cpu")() > 0
     assert not torch.equal(before, plain.blocks[0].up.weight)
 
 

@@ -137,3 +137,13 @@ def test_it_is_measured_once_and_is_the_devices_together(monkeypatch):
     assert devices_lib.peak_flops(Config(), 4) == 10.0, "cores are shared"
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert devices_lib.peak_flops(Config(), 4) == 40.0
+
+
+def test_the_peak_of_a_gpu_is_that_of_products_that_fill_it(tiny, monkeypatch):
+    small = devices_lib.product_of(tiny)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    full = devices_lib.product_of(tiny)
+    assert full._replace(rows=small.rows) == small and small.rows == tiny.data.batch_size * tiny.model.context
+    assert full.rows * full.width * full.hidden == 2**36
+    large = replace(tiny, **{"data.batch_size": 2**20, "model.d_model": 1024})
+    assert devices_lib.product_of(large).rows == 2**20 * tiny.model.context

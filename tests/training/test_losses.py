@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 import re
+import types
 
 import jax
 import jax.numpy as jnp
@@ -200,3 +201,13 @@ def test_chunks_are_as_many_as_the_rows_of_one_device_ask_for(tiny, monkeypatch)
     # A GPU holds four times as many.
     large = dataclasses.replace(model, spec=dataclasses.replace(model.spec, large_chunks=True))
     assert (n_chunks(model), n_chunks(split), n_chunks(large)) == ([8], [2], [4])
+
+
+@pytest.mark.parametrize(
+    ("platform", "remat", "large"), [("cpu", False, 0), ("gpu", False, 1), ("gpu", True, 0), ("tpu", False, 0)]
+)
+def test_only_a_gpu_without_remat_holds_more_logits(tiny, monkeypatch, platform, remat, large):
+    device = types.SimpleNamespace(platform=platform, compute_capability="9.0")
+    monkeypatch.setattr(NamedSharding, "device_set", {id(device): device}.values())
+    rows = NamedSharding(jax.make_mesh((1,), ("data",)), PartitionSpec("data"))
+    assert models.build(tiny.model).on(rows, remat).spec.large_chunks == bool(large)
