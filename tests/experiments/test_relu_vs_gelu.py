@@ -115,3 +115,20 @@ def test_the_committed_table_follows_from_the_committed_runs(tmp_path, capsys):
     assert (tmp_path / "arms.csv").read_text() == (ROOT / "arms.csv").read_text() and found
     page = (ROOT / "README.md").read_text()
     assert "\n".join(printed) in page
+
+
+def test_the_table_at_10m_is_what_its_rows_say(capsys):
+    scripts.load(ROOT / "char.py").main()
+    printed = capsys.readouterr().out.splitlines()
+    text = (ROOT / "README.md").read_text()
+    assert len(printed) == 6 and all(line in text for line in printed)
+    rows = list(csv.DictReader((ROOT / "char.csv").read_text().splitlines()))
+    found = {
+        name: [
+            float(row["validation_loss"]) for row in rows if list(row.values())[:3] + [row["step"]] == [*place, "825"]
+        ]
+        for name, place in {f: ("char-gain", f, "0.001") for f in ("gelu", "relu")}.items()
+    }
+    differences = np.subtract(found["gelu"], found["relu"])
+    low, high = t_interval(differences)
+    assert f"{differences.mean():.4f} ({low:.4f} to {high:.4f})" in printed[3] and len(differences) == 4
