@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from actlab.analysis.best_rates import signs
-from actlab.analysis.contrasts import Grid, Score, judge_pairs, losses_at_best, lr_sensitivity, measure
+from actlab.analysis.contrasts import Grid, Score, judge_pairs, losses_at_best, lr_sensitivity, measure, score
 from actlab.analysis.effects import Verdict
 from actlab.analysis.protocol import Arm, Contrast, gap_grows, lower, parse_question
 from actlab.errors import UserError
@@ -137,10 +137,54 @@ def test_an_interaction_at_own_best_rates_swaps_pairs():
     assert effect.mean == pytest.approx(-0.3, abs=0.02) and effect.swaps.p() == 2 / 2**7
     # One against the mean of two others has no arm to be swapped with; one at a rate of its own has no curve.
     one_to_two = Contrast(((1.0, Arm("gelu")), (-0.5, Arm("relu")), (-0.5, Arm("silu"))))
+    # At their own best rates GELU's curve is the worse one, and at 1e-2 for ReLU nothing differs.
+    noisy = lambda level: tuple(level + rng.normal(scale=0.1, size=7))  # noqa: E731
+    rows = {"gelu": {1e-3: noisy(2), 1e-2: noisy(4)}, "relu": {1e-3: noisy(1), 1e-2: noisy(2)}}
+    one = grid(**rows, silu={1e-3: noisy(3), 1e-2: noisy(4)})
+    assert measure(PAIR, one).effect.swaps.p() == 2 / 2**7
     for contrast in (one_to_two, lower("gelu", Arm("relu", 1e-2))):
-        rows = {rate: tuple(2 + rng.normal(scale=0.1, size=7)) for rate in (1e-3, 1e-2)}
-        found = measure(contrast, grid(gelu=rows, relu=rows, silu=rows)).effect
-        assert found.swaps.p() == signs(np.array(found.differences)).p()
+        found = measure(contrast, one).effect
+        assert found.swaps.p() == signs(np.array(found.differences)).p() > 2 / 2**7
+
+
+def test_one_diverged_run_leaves_the_differences_on_test(tables):
+    diverged = {"status": "diverged", "final_loss": "nan", "test_loss": ""}
+    rows = [
+        tables.row(name, 1e-3, seed, 1.0, **({"test_loss": 2.0} if (name, seed) != ("relu", 3) else diverged))
+        for name in ("gelu", "relu")
+        for seed in (1, 2, 3)
+    ]
+    runs = tables.read(rows)
+    found = measure(PAIR, Grid.of((run.activation, run.learning_rate, run.seed, score(run)) for run in runs))
+    began = runs[-1].initial_loss
+    assert found.read_on == "test" and found.effect.differences == pytest.approx((0, 0, 2.0 - began))
+
+
+def test_a_bound_shifts_the_swapped_curves_too():
+    rng = np.random.default_rng(0)
+    rows = {
+        name: {rate: tuple(2 + rng.normal(scale=0.1, size=7)) for rate in (1e-3, 1e-2)} for name in ("gelu", "relu")
+    }
+    less = {rate: tuple(np.array(losses) - 1.0) for rate, losses in rows["gelu"].items()}
+    for says in ("below", "above"):
+        terms = ((1.0, Arm("gelu")), (-1.0, Arm("relu")))
+        bounded = measure(Contrast(terms, says=says, bound=-1.0), grid(gelu=less, relu=rows["relu"])).effect
+        plain = measure(Contrast(terms, says=says), grid(**rows)).effect
+        assert bounded.differences == pytest.approx(plain.differences)
+        for margin in (0.0, 0.05, -0.05):
+            assert bounded.swaps.p(margin, "less") == plain.swaps.p(margin, "less")
+
+
+def test_a_column_of_0_has_no_logarithm_and_counts_as_missing():
+    norms = {"gelu": (1.0, 2.0), "relu": (3.0, 0.0)}
+    one = Grid.of(
+        (name, 1e-3, seed, Score(1.0, run=f"{name}{seed}", column=value))
+        for name, values in norms.items()
+        for seed, value in enumerate(values)
+    )
+    terms = ((1.0, Arm("relu", 1e-3)), (-1.0, Arm("gelu", 1e-3)))
+    found = measure(Contrast(terms, "grad_norm_p99", "above", bound=1.0, log=True), one)
+    assert "relu1 has no grad_norm_p99" in found.effect.reason
 
 
 def test_only_rates_of_both_and_seeds_with_all_of_them_count_at_own_best():

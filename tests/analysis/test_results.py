@@ -172,6 +172,11 @@ def test_a_run_that_began_without_a_finite_loss_counts_with_what_its_seed_began_
     rows += [tables.row("log", 1e-3, seed, 0.0, **nan) for seed in (2, 3)]
     *_, second, third = tables.read(rows)
     assert (second.loss, second.learned, third.loss) == (9.0, False, 8.5)
+    # Not with that of a run on other data, or at another place of a further axis.
+    other = tables.row("gelu", 1e-3, 2, 1.5, initial_loss=3.0)
+    assert tables.read([*rows, other | {"tokenizer": "gpt2"}])[2].loss == 9.0
+    placed = [row | {"optimizer.warmup_steps": 0} for row in rows]
+    assert tables.read([*placed, other | {"optimizer.warmup_steps": 32}])[2].loss == 9.0
 
 
 def grid(tables, **changes):

@@ -126,12 +126,12 @@ def test_the_entry_passes_words_and_exit_codes_on():
 
 
 @pytest.mark.parametrize("name", actlab.COMMANDS)
-@pytest.mark.parametrize("words", [["--wrokdir=x"], ["--no_such_flag"], ["a", "b", "c"]])
+@pytest.mark.parametrize("words", [["--wrokdir=x"], ["--no_such_flag"], ["qfirst", "qsecond", "qthird"]])
 def test_words_that_a_command_does_not_take_are_refused(refused, name, words):
-    if words[0] == "a" and name in ("verdict", "report", "replicate"):
+    if words[0] == "qfirst" and name in ("verdict", "report", "replicate"):
         return  # folders, as many as there are
     told = refused(MAINS[name], *words)
-    assert words[0].partition("=")[0] in told or "'c'" in told or "'a'" in told
+    assert any(word.partition("=")[0] in told for word in words)
 
 
 def test_a_flag_means_the_same_in_every_command():

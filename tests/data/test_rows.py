@@ -181,7 +181,7 @@ def test_tokens_without_order_have_their_frequencies_and_no_memory(corruption, s
     assert found.floor == pytest.approx(-np.log(np.array(shares)[targets]).mean(), rel=1e-12)
     test = source.test(7)
     assert len(test.rows) % 7 == 0
-    assert not np.array_equal(test.rows, found.rows), "the test set is another draw"
+    assert not np.array_equal(test.rows[:20], found.rows[:20]), "the test set is another draw"
     assert test.floor is not None and test.floor == pytest.approx(found.floor, rel=0.05)
 
 
