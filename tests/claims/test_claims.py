@@ -288,6 +288,7 @@ def test_mask_variance_is_that_of_the_random_map():
     ("printed", "value", "right", "near"),
     [
         ("0.158", 0.15866, False, True),
+        ("0.158", 0.15955, False, False),
         ("0.159", 0.15866, True, True),
         ("0.0040", -0.0119, False, False),
         ("3", 2.996, True, True),

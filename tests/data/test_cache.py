@@ -132,6 +132,15 @@ def test_an_altered_stored_tokenizer_is_noticed(tmp_path, texts):
     assert actlab.data.open_tokens("mine", tmp_path, "bpe:257", progress=False).tokenizer.hash
 
 
+def test_another_tokenizer_in_the_place_of_the_stored_one_is_noticed(tmp_path, texts):
+    actlab.data.prepare("mine", tmp_path, source=texts, progress=False)
+    ours, other = (actlab.data.open_tokens("mine", tmp_path, f"bpe:{size}", progress=False) for size in (257, 258))
+    shutil.rmtree(ours.folder / "tokenizer")
+    shutil.copytree(other.folder / "tokenizer", ours.folder / "tokenizer")
+    with pytest.raises(UserError, match="meta.json is damaged.*the tokenizer has another hash"):
+        _ = actlab.data.open_tokens("mine", tmp_path, "bpe:257", progress=False).tokenizer
+
+
 def test_text_shorter_than_a_window_is_refused_before_its_tokens_are_written(tmp_path, texts):
     actlab.data.prepare("mine", tmp_path, source=texts, progress=False)
     n_bytes = sum(len(text.encode()) + 1 for text in TRAIN if text) + 1

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 
 import flax.linen
 import jax
@@ -265,10 +266,24 @@ def test_costs_count_what_is_there(tiny):
     costs = models.costs(model)
     assert costs.parameters == sum(leaf.size for leaf in jax.tree.leaves(params))
     assert costs.parameters - costs.non_embedding == (24 + 24 + 8) * 128
-    compiled = jax.jit(lambda p, t: model.apply(p, t)[0]).lower(params, jnp.zeros((4, 8), int))
-    forward = compiled.compile().cost_analysis()["flops"] / 32
-    # The compiler also counts norms and softmax.
-    assert costs.flops_per_token / 3 < forward < costs.flops_per_token / 3 * 1.05
+    assert costs.flops_per_token / 3 < counted(model, params, (4, 8)) < costs.flops_per_token / 3 * 1.05
+
+
+def counted(model, params, shape):
+    """FLOPs of a token by the compiler, which also counts norms and softmax."""
+    compiled = jax.jit(lambda p, t: model.apply(p, t)[0]).lower(params, jnp.zeros(shape, int)).compile()
+    return compiled.cost_analysis()["flops"] / math.prod(shape)
+
+
+def test_costs_count_attention_to_every_token(tiny):
+    long = {"model.d_model": 64, "model.n_heads": 2, "model.context": 512, "model.activation": "relu"}
+    model = models.build(replace(tiny, **long).model)
+    costs = models.costs(model)
+    attention = 12 * 2 * 512 * 64
+    assert attention > costs.flops_per_token / 2
+    # Softmax takes some operations a score, where the products take 4 d_head = 128.
+    forward = counted(model, weights.drawn(model), (1, 512))
+    assert costs.flops_per_token / 3 < forward < costs.flops_per_token / 3 * 1.15
 
 
 def test_the_paper_preset_has_about_30_million_parameters_and_char_10_7(tiny):

@@ -175,6 +175,11 @@ def test_one_run_has_no_verdict_and_says_why(workdirs, tmp_path):
     path = workdirs.write(tmp_path / "one", workdirs.config_of(axes))
     text = html.unescape(workdirs.text(path))
     assert "No verdict" in text and "Which validation loss does gelu reach" in text
+    several = workdirs.write(tmp_path / "several", workdirs.config_of({**axes, "seed": (1, 2, 3)}))
+    rows = results_lib.read([several])
+    least = min(rows, key=lambda run: run.final_loss)
+    assert len({run.final_loss for run in rows}) == 3
+    assert f"The lowest loss is {least.final_loss:.4f}" in html.unescape(workdirs.text(several))
     assert '<figure id="training-figure">' in text and '<figure id="rates-figure">' not in text
 
 

@@ -1,5 +1,8 @@
 """The loop: stopping anywhere and going on gives what never stopping gives; divergence is a result."""
 
+import itertools
+import types
+
 import jax
 import numpy as np
 import pytest
@@ -7,6 +10,7 @@ from outcomes import metrics
 
 from actlab import models
 from actlab.config import replace
+from actlab.training import loop
 from actlab.training.checkpoint import newest
 from actlab.training.loop import Prober, boundary
 from actlab.training.objectives import NEXT_TOKEN
@@ -26,6 +30,25 @@ def test_stopped_and_resumed_is_never_stopped_to_the_bit(session, tmp_path, tiny
     jax.tree.map(np.testing.assert_array_equal, pieces, whole)
     assert metrics(tmp_path / "pieces") == metrics(tmp_path / "whole")
     assert documents_rows(tmp_path / "pieces") == documents_rows(tmp_path / "whole") != []
+
+
+def test_the_time_of_a_run_is_that_of_all_its_sessions(session, tmp_path, tiny, monkeypatch):
+    clock = itertools.count()
+    monkeypatch.setattr(loop, "time", types.SimpleNamespace(perf_counter=lambda: float(next(clock))))
+    session(tmp_path / "w", tiny, stop_after=3)
+    before = max(row["seconds"] for row in Workdir(tmp_path / "w").metrics())
+    session(tmp_path / "w", tiny)
+    seconds = [row["seconds"] for row in Workdir(tmp_path / "w").metrics()]
+    assert before >= 3 and seconds == sorted(seconds) and seconds[-1] > before + 3
+
+
+def test_the_speed_counts_the_lanes_that_still_train(session, tmp_path, tiny, monkeypatch):
+    clock = itertools.count()
+    monkeypatch.setattr(loop, "time", types.SimpleNamespace(perf_counter=lambda: float(next(clock))))
+    session(tmp_path / "w", replace(tiny, **{"train.steps_per_call": 1}), [Lane(3, 1e-3, 0.1), Lane(4, 1e30, 0.1)])
+    rows = [row for row in Workdir(tmp_path / "w").metrics() if row["split"] == "train" and row["run"] == "run0"]
+    speeds = {row["step"]: row["tokens_per_second"] for row in rows}
+    assert speeds[1] == 2 * 4 * 8 and speeds[12] in (4 * 8, 2 * 4 * 8) and min(speeds.values()) == 4 * 8
 
 
 def documents_rows(path):

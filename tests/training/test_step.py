@@ -26,6 +26,14 @@ def setting(tiny, **changes):
     return jax.jit(functools.partial(steps.train_step, model, config, hyper)), state, windows, model, config
 
 
+def test_a_run_begins_with_the_models_parameters_of_its_seed(tiny):
+    model = models.build(tiny.model)
+    begun = jax.jit(functools.partial(steps.init_state, model, tiny))(jnp.int32(7))
+    expected = jax.jit(model.init)(jax.random.key(7))
+    jax.tree.map(np.testing.assert_array_equal, begun.params, expected)
+    assert begun.step == 0 and not begun.diverged
+
+
 def test_a_lane_has_the_traced_fields_in_the_order_of_the_schema():
     assert list(Lane._fields) == [path.split(".")[-1] for path in config_lib.paths("traced")]
 
