@@ -36,8 +36,6 @@ def test_only_seeds_of_which_every_activation_is_done_are_judged(tables, table):
     assert outcomes.judged(table(rows), NAMES, 3).seeds == 0
     nothing = outcomes.Judged(0, {}, {}, "nats/byte", results.MARGINS["next_token"], "")
     assert outcomes.judged(table(rows) / "none", NAMES, 20) == nothing
-        0, {}, {}, "nats/byte", results.MARGINS["next_token"], ""
-    )
 
 
 def test_a_loss_per_token_is_judged_per_byte_and_a_failed_run_by_its_trivial_loss(tables, table):

@@ -383,3 +383,8 @@ def test_tests_to_come_are_part_of_the_family():
     for p_others in (1e-9, 0.5):
         whole = adjusted([*(effect.p for effect in effects), *[p_others] * 3])
         assert all(p <= one.p for p, one in zip(whole, then, strict=False))
+
+
+def test_differences_of_0_are_equal_only_where_the_other_choice_of_rates_says_so_too():
+    assert Effect((0.0,) * 5).p_equivalence(0.05) == Effect((0.0,) * 5, also=(0.0,) * 5).p_equivalence(0.05) == 0
+    assert Effect((0.0,) * 5, also=(0.1, 0.12, 0.09, 0.11, 0.1)).p_equivalence(0.05) > 0.5
