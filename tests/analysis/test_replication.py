@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from actlab.analysis import replication
+from actlab.analysis.effects import holm
 from actlab.analysis.replication import prediction_interval, prediction_p
 from actlab.errors import UserError
 
