@@ -24,6 +24,10 @@ from actlab.sweeps import session
 from actlab.training import programs
 from actlab.training.objectives import NEXT_TOKEN
 
+# Some terminals and services ask for colours, which tables are not compared with.
+for _name in ("FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(_name, None)
+
 # Checkpoints of thousands of small files are written several times as fast to memory as to a disk.
 _MEMORY = pathlib.Path("/dev/shm")
 if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 4 << 30:

@@ -11,7 +11,7 @@ from actlab.report.page.render import to_svg
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-PAGES = [path for path in ROOT.rglob("*.md") if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)]
+PAGES = [*ROOT.glob("*.md"), *(page for name in ("docs", "experiments") for page in (ROOT / name).rglob("*.md"))]
 WORDS = re.compile(r">([^<>\s][^<>]*)</text>")
 NUMBER = re.compile(r"-?\d+\.\d+|-?\d+")
 

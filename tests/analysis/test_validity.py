@@ -108,7 +108,7 @@ def test_the_checks_hold_over_many_studies_and_other_numbers_of_seeds():
         assert [one.name for one in validity.check([], n_seeds, 1000, seed) if not one.holds] == []
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def aliases():
     """Relu under two more names."""
     relu = activations.get("relu")

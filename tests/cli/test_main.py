@@ -53,7 +53,7 @@ QUICK = [
         ([GELU, "--wrokdir=x"], "wrokdir"),
         ([GELU, "--run=gelu-lr0.003-seed1338"], "did you mean 'gelu-lr0.003-seed1337'"),
         ([SWEEP, "--config.seed=7"], "--config.seed changes nothing, because the config sweeps it"),
-        ([GELU, "--config.devices.data=3"], "1 lane x 3 data x 1 fsdp = 3 devices, but there are 1"),
+        ([GELU, "--config.devices.data=99"], "1 lane x 99 data x 1 fsdp = 99 devices, but there are"),
         ([GELU, "--config.data.name=tiny_storeis"], "tiny_stor"),
         ([GELU, "--config.data.tokenizer=morse"], "data.tokenizer='morse'"),
         ([GELU, "--config.data.tokenizer=gpt2"], "prepare gpt2"),

@@ -1,7 +1,11 @@
 """A page's text: escaped, self-contained, the same twice."""
 
 import itertools
+import os
+import pathlib
 import re
+import subprocess
+import sys
 
 import markupsafe
 import pytest
@@ -102,7 +106,13 @@ def test_it_loads_nothing():
 
 
 def test_it_is_the_same_twice_and_without_figures_small():
-    assert everywhere("a") == everywhere("a")
+    # Sets of texts have another order in another process.
+    line = [sys.executable, "-c", "import test_page; print(test_page.everywhere(*'abcdefgh'), end='')"]
+    paths = os.pathsep.join([str(pathlib.Path(__file__).parent), *sys.path])
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": paths}
+        again = subprocess.run(line, env=environment, capture_output=True, text=True, check=True)
+        assert again.stdout == everywhere(*"abcdefgh")
     assert len(render("a", "", [])) < 30_000 < len(everywhere("a"))
 
 

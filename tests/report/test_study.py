@@ -37,13 +37,11 @@ def test_an_axis_that_does_not_vary_is_no_condition(six):
     assert read([six]).conditions == ("",)
 
 
-def test_a_run_that_a_table_has_twice_is_refused(six):
-    table = six / "results.csv"
-    before = table.read_text()
-    table.write_text(before + before.splitlines()[-1] + "\n")
+def test_a_run_that_a_table_has_twice_is_refused(workdirs, six, tmp_path):
+    table = workdirs.copied(six, tmp_path / "again", "results.csv") / "results.csv"
+    table.write_text(table.read_text() + table.read_text().splitlines()[-1] + "\n")
     with pytest.raises(UserError, match="comes twice"):
-        read([six])
-    table.write_text(before)
+        read([tmp_path / "again"])
 
 
 def test_a_run_that_two_folders_have_is_refused(workdirs, six, tmp_path):
