@@ -160,8 +160,10 @@ def test_workdirs_that_differ_in_what_is_not_compared_are_refused(tables, tmp_pa
         for name, activation, more in (("a", "gelu", {}), ("b", "relu", changes))
     ]
     if refused:
-        with pytest.raises(UserError, match=refused):
-            results_lib.read(folders)
+        alike = workdir(tables, tmp_path / "0", [tables.row("tanh", 1e-3, 1, 1.0)])
+        for several in (folders, [alike, *folders]):
+            with pytest.raises(UserError, match=refused):
+                results_lib.read(several)
     else:
         assert len(results_lib.read(folders)) == 2
 

@@ -93,6 +93,7 @@ def test_simulated_runs_have_the_noise_the_failures_and_the_effect_that_were_ask
         ({"floor": 0.9}, True),
         ({"floor": 1.1}, False),
         ({"floor": 0.9, "best_loss": 0.8}, False),
+        ({"floor": 0.9, "curve": "10:2.0 20:0.85 30:1.0"}, False),
         ({"floor": "nan"}, True),
         ({"floor": 1.1, "status": "diverged", "final_loss": "nan", "best_loss": "nan"}, True),
     ],

@@ -225,6 +225,15 @@ def test_costs_count_the_head_by_the_share_of_tokens_it_reads(tiny):
     assert everywhere - costs.flops_per_token == 6 * 0.75 * (128 * 128 + 128 * 24)
 
 
+def test_costs_count_the_projection_of_narrow_embeddings(tiny):
+    sizes = {"model.d_model": 128, "model.d_embedding": 64, "model.n_layers": 1, "model.d_ff": 32}
+    model, params, tokens = build(tiny, VARIANTS[2], **sizes, **{"model.activation": "relu"})
+    compiled = jax.jit(lambda p: model.apply(p, tokens)[0]).lower(params).compile()
+    forward, counted = compiled.cost_analysis()["flops"] / tokens.size, models.costs(model).flops_per_token / 3
+    # Without it, 2 x 64 x 128 operations are missing.
+    assert counted < forward < counted * 1.07 and 2 * 64 * 128 > 0.08 * counted
+
+
 def test_bfloat16_compute_keeps_float32_parameters_and_logits(tiny):
     config = replace(tiny, **BERT)
     model = models.build(config.model, jnp.bfloat16)

@@ -5,12 +5,13 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from rich.console import Console
 
 from actlab.config import replace
 from actlab.sweeps import plan, session
-from actlab.training import programs, targets
+from actlab.training import devices as devices_lib, programs, targets
 
 
 def test_a_plan_for_a_target_takes_its_memory_and_its_speed(small_sweep, monkeypatch):
@@ -52,6 +53,25 @@ def test_the_time_of_an_update_is_that_of_one_that_does_not_diverge(small_sweep,
     assert plan.calibrate(session.prepare(Console(quiet=True), fast).specs[0]).seconds_per_step > 0
     assert states and not any(diverged for diverged, _ in states)
     assert all(math.isfinite(size) for _, size in states)
+
+
+def test_programs_of_two_dtypes_are_calibrated_each_and_devices_share_the_work(small_sweep, monkeypatch):
+    calibrated = []
+
+    def calibrate(spec, n_data):
+        calibrated.append((spec.config.train.dtype, n_data))
+        return plan.Calibration(devices_lib.MemoryNeed(100, 100), 2.0)
+
+    monkeypatch.setattr(plan, "calibrate", calibrate)
+    axes = {"train.dtype": ("float32", "bfloat16"), "seed": (1, 2, 3, 4)}
+    specs = session.prepare(Console(quiet=True), replace(small_sweep, sweep=axes)).specs
+    one = plan.make(specs)
+    assert sorted(calibrated) == [("bfloat16", 1), ("float32", 1)] and len(one) == 2
+
+    four = jax.sharding.Mesh(np.full((2, 2, 1), jax.devices()[0]), ("lane", "data", "fsdp"))
+    monkeypatch.setattr(plan.devices, "make_mesh", lambda *_: four)
+    monkeypatch.setattr(plan.devices, "idle_devices", lambda *_: None)
+    assert [4 * divided.seconds for divided in plan.make(specs)] == [alone.seconds for alone in one]
 
 
 def test_what_is_not_trained_announces_no_training(small_sweep):
