@@ -1,12 +1,15 @@
 """The benchmark measures what it says, at a size that takes no time; nothing is asserted of the speed itself."""
 
 import itertools
+import os
 import types
 
+import commands
 import jax
 import pytest
 
 from actlab.bench import timing, training
+from actlab.cli import bench
 
 
 @pytest.fixture
@@ -141,3 +144,11 @@ def test_a_cpu_is_named_by_what_tells_its_generation(monkeypatch):
     assert timing.device_name().startswith("AMD EPYC, family 25 model 17, 512-bit vectors, ")
     monkeypatch.setattr(timing, "cpuinfo", lambda: "")
     assert timing.device_name().endswith(" cores")
+
+
+def test_the_command_leaves_memory_to_pytorch(monkeypatch):
+    name = "XLA_PYTHON_CLIENT_PREALLOCATE"
+    monkeypatch.setenv(name, "")
+    monkeypatch.delenv(name)
+    monkeypatch.setattr(training, "measure", lambda *_: [{"preallocates": os.environ[name]}])
+    assert "false" in commands.run(bench.main, "training", "--shapes=1.3M")
