@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from actlab.analysis.best_rates import signs
 from actlab.analysis.contrasts import Grid, Score, judge_pairs, losses_at_best, lr_sensitivity, measure, score
-from actlab.analysis.effects import Verdict
+from actlab.analysis.effects import Verdict, judge
 from actlab.analysis.protocol import Arm, Contrast, gap_grows, lower, parse_question
 from actlab.errors import UserError
 
@@ -365,3 +365,11 @@ def test_what_is_not_a_row_of_losses(row, initial, words):
 def test_a_contrast_of_logarithms_is_one_of_a_column():
     with pytest.raises(UserError, match="log=True of"):
         dataclasses.replace(lower("gelu", "relu"), log=True)
+
+
+def test_how_many_seeds_could_decide_counts_the_questions_that_are_still_to_come():
+    rng = np.random.default_rng(0)
+    row = lambda: {rate: tuple(2 + rng.normal(scale=0.1, size=7)) for rate in (1e-3, 1e-2)}  # noqa: E731
+    effect = measure(PAIR, grid(gelu=row(), relu=row())).effect
+    reasons = [judge([effect], 1e-6, to_come)[0].reason for to_come in (0, 4)]
+    assert "seeds show" not in reasons[0] and "a family of 5 tests takes 8 or more" in reasons[1]

@@ -84,6 +84,14 @@ def test_the_dearer_activation_is_cut_short_between_evaluations(tables):
     assert losses_of(view, "relu")[1] == pytest.approx(1.91)
 
 
+def test_a_run_that_is_cut_short_is_not_read_on_the_test_set_of_its_whole_length(tables):
+    whole, cut = (results(tables, seconds=seconds) for seconds in (8.0, 8.0 / 0.6))
+    read_on = [
+        seen([dataclasses.replace(run, test_loss=1.0) for run in runs])["seconds"].grid.read_on for runs in (whole, cut)
+    ]
+    assert read_on == ["test", "validation"]
+
+
 def test_the_cost_of_a_step_is_that_of_its_tokens_of_one_lane_the_median_over_runs(tables):
     view = seen(results(tables, flops_per_token=6240))["flops"]
     assert view.steps["gelu"] == pytest.approx(100 / 1.04) and view.budget == 6000 * 6400

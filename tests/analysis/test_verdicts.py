@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from actlab import claims
-from actlab.analysis import protocol
+from actlab.analysis import protocol, verdicts
 from actlab.analysis.comparison import compare
 from actlab.analysis.effects import Verdict
 from actlab.analysis.protocol import Arm, Contrast, above, falls, gap_grows, level, lower
@@ -339,3 +339,13 @@ def test_a_file_of_another_kind_is_not_overwritten(compared, tmp_path, text):
     assert path.read_text() == text
     with pytest.raises(UserError, match="cannot be written"):
         write(tmp_path / "nowhere" / "verdicts.json", compared)
+
+
+def test_a_refuted_claim_is_told_by_its_clearest_refutation_and_another_by_its_weakest_support():
+    def ruling(verdict, p):
+        return verdicts.Ruling(lower("gelu", "relu"), "", None, None, verdict, p, 2, "")
+
+    refuted = [ruling(Verdict.SUPPORTED, 1e-9), ruling(Verdict.REFUTED, 0.04), ruling(Verdict.REFUTED, 0.001)]
+    assert verdicts.Decision(Verdict.REFUTED, tuple(refuted)).deciding is refuted[2]
+    supported = [ruling(Verdict.SUPPORTED, 0.001), ruling(Verdict.SUPPORTED, 0.04)]
+    assert verdicts.Decision(Verdict.SUPPORTED, tuple(supported)).deciding is supported[1]
