@@ -41,7 +41,7 @@ MEAN = Fraction("0.2820947917738781434740397257803862929220253146644994284")  # 
 # Below it x Phi(x / s) is ReLU to within s, and the curvature times the power of two in `Decay` nears overflow.
 SHARPEST = 1e-18
 INNER = 0.625
-LAST = math.exp(-8)  # the last factor of e^-(a^2/2), which underflows before products with it do
+RAISED = 8.0  # in 16 bits e^-(a^2/2) is e^(8 - a^2/2) e^-8: it underflows before products with it do, so e^-8 is last
 
 
 class _Tail(NamedTuple):
@@ -111,21 +111,22 @@ _with_gelu = with_derivatives(*traced_once(_value, _slope, _curvature))
 
 def _value_in_16_bits(x: Array) -> Array:
     a, inverse, t, e = _tail_in_16_bits(x)
-    return jnp.maximum(x, 0) - a * (e * inverse * horner(IN_16_BITS["gelu"], t)) * LAST
+    return jnp.maximum(x, 0) - a * (e * inverse * horner(IN_16_BITS["gelu"], t)) * math.exp(-RAISED)
 
 
 def _slope_in_16_bits(x: Array) -> Array:
     a, _, t, e = _tail_in_16_bits(x)
     root, *_ = format_of(x).expansions["gelu_slope"]
-    left = e * ((root - a) * horner(IN_16_BITS["gelu_slope"], t)) * LAST
+    left = e * ((root - a) * horner(IN_16_BITS["gelu_slope"], t)) * math.exp(-RAISED)
     return jnp.where(x < 0, left, 1 - left)
 
 
 def _tail_in_16_bits(x: Array) -> tuple[Array, Array, Array, Array]:
+    """a, 1 / (a + c), t and the raised e^-(a^2/2)."""
     # For a of 16 bits a^2 is exact. Right of 0 no digit is lost either: x Phi(x) is at least half of x there.
     a, centre = magnitude(x, 16.0), IN_16_BITS["centre"]
     inverse = 1 / (a + centre)
-    return a, inverse, 1 - 2 * centre * inverse, jnp.exp(8 - 0.5 * (a * a))
+    return a, inverse, 1 - 2 * centre * inverse, jnp.exp(RAISED - 0.5 * (a * a))
 
 
 # On an H200, where products run at 770 TFLOP/s, the formulas above took a seventh of a step of 124M parameters.

@@ -244,7 +244,7 @@ HERE = (
 
 
 def _kept(case: Case) -> float:
-    """Bytes that a program keeps for its backward pass, in parts of a token's vector."""
+    """About how much a program keeps for its backward pass, to put programs in order."""
     config = case.config(1)
     vectors = case.lanes * config.data.batch_size * config.model.context * config.model.n_layers * config.model.d_model
     return vectors * (0.1 if case.remat else 1) * (2 if case.dtype == "float32" else 1)

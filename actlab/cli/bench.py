@@ -80,11 +80,11 @@ def main(argv: Sequence[str]) -> None:
 def _targets(given: flags.FlagValues, out: pathlib.Path | None) -> None:
     from actlab.training import targets  # without jax, which is imported after `prepare`
 
-    if given.here and given.targets is not None:
-        raise UserError("--targets names devices that are not here: leave it out with --here.")
     names = given.targets
     if names is None:
         names = [f"{target.name}:{number}" for target in targets.TARGETS.values() for number in target.layouts]
+    elif given.here:
+        raise UserError("--targets names devices that are not here: leave it out with --here.")
     chosen = [targets.parse(name, "--targets") for name in names or [""]]
     if not given.here:
         targets.prepare()
@@ -95,14 +95,10 @@ def _targets(given: flags.FlagValues, out: pathlib.Path | None) -> None:
     for name in models or [""]:
         if name not in bench.SIZES:
             raise UserError(f"unknown --models={name}: {suggestion(name, bench.SIZES)}")
-    if given.here:
-        known = _known(out, bench.HERE)
-        rows = [*known, *_written(out, bench.run_here(models, known), known)]
-        tables().print(timing.plain(rows))
-        return
-    known = _known(out, bench.COLUMNS)
-    rows = [*known, *_written(out, bench.measure(chosen, models, known), known)]
-    tables().print(bench.table(rows))
+    known = _known(out, bench.HERE if given.here else bench.COLUMNS)
+    measured = bench.run_here(models, known) if given.here else bench.measure(chosen, models, known)
+    rows = [*known, *_written(out, measured, known)]
+    tables().print(timing.plain(rows) if given.here else bench.table(rows))
 
 
 def _training(given: flags.FlagValues, out: pathlib.Path | None) -> None:

@@ -79,19 +79,22 @@ def operations(folder: pathlib.Path, names: dict[str, str]) -> list[Operation]:
     # A GPU is given many kernels at once, as a graph, which is what their events name. A kernel that XLA wrote is
     # called like its instruction, with "_" for other signs.
     of_kernels = {re.sub(r"[.-]", "_", name): place for name, place in names.items()}
+
+    def place_of(operation: str, kernel: str) -> str:
+        if not operation.startswith("command_buffer"):
+            return names.get(operation) or re.sub(r"[.\d]+$", "", operation)
+        kernel = re.sub(r"\([^()]*\)$", "", kernel)  # without the types of its arguments
+        return of_kernels.get(kernel, kernel)
+
     for plane in jax.profiler.ProfileData.from_file(str(newest)).planes:
         for line in plane.lines:
             found = [(event, dict(event.stats)) for event in line.events]
             # Only what XLA runs has the name of an instruction.
-            events = []
-            for event, stats in found:
-                if "hlo_op" in stats:
-                    name = stats["hlo_op"]
-                    place = names.get(name) or re.sub(r"[.\d]+$", "", name)
-                    if name.startswith("command_buffer"):
-                        kernel = re.sub(r"\([^()]*\)$", "", event.name)  # without the types of its arguments
-                        place = of_kernels.get(kernel, kernel)
-                    events.append((event.start_ns, event.end_ns, place))
+            events = [
+                (event.start_ns, event.end_ns, place_of(stats["hlo_op"], event.name))
+                for event, stats in found
+                if "hlo_op" in stats
+            ]
             # Kernels of a GPU are side by side, never one inside another.
             is_gpu = plane.name.startswith("/device:GPU")
             own_times = [(place, end - start) for start, end, place in events] if is_gpu else _own_times(events)

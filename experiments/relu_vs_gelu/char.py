@@ -8,14 +8,19 @@ the four differences.
 import collections
 import csv
 import pathlib
+from collections.abc import Sequence
 
+from actlab.__main__ import program
 from actlab.analysis.effects import judge, paired
+from actlab.cli import command
 
 LABELS = {"char": "0.02", "char-gain": "by gain"}
 
 
-def main() -> None:
+@command.entry
+def main(argv: Sequence[str]) -> None:
     """Prints the table."""
+    command.parse(__doc__, argv)
     losses: dict[tuple, dict[int, float]] = collections.defaultdict(dict)
     with (pathlib.Path(__file__).parent / "char.csv").open(newline="") as file:
         for row in csv.DictReader(file):
@@ -38,4 +43,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    program(main)
