@@ -268,7 +268,10 @@ class TrainConfig:
         1000, "dead units over the whole validation set, in the probe row; 0 is never", unit="steps", low=0
     )
     curvature_every: int = field(
-        0, "top Hessian eigenvalues on a validation batch, which cost about 80 steps; 0 is never", unit="steps", low=0
+        0,
+        "top Hessian eigenvalues on a validation batch, at the time of 80 steps and 4 to 14 times their memory; 0 is never",
+        unit="steps",
+        low=0,
     )
     keep_checkpoints: int = field(
         2, "newest checkpoints kept, besides the best", unit="checkpoints", low=2, roles={"recording"}

@@ -55,6 +55,7 @@ def calibrate(spec: ProgramSpec, n_data: int = 1) -> Calibration:
         # At a rate that changes nothing: a lane that diverges is frozen, and costs no more time.
         still = [lane._replace(learning_rate=0.0) for lane in one.lanes]
         program = programs.build(spec.model, alone, still, spec.objective).compile()
+        need = _with_curvature(devices.memory_need(program.functions.train), program, spec)
         rows = program.rows(functools.partial(one.feed.train, range(program.rows_shape[1])))
         # The first call is slower: it loads the program and touches its memory.
         state, _ = jax.block_until_ready(program.train(program.init(), rows, 1))
@@ -67,7 +68,7 @@ def calibrate(spec: ProgramSpec, n_data: int = 1) -> Calibration:
         if not devices.is_out_of_memory(error):
             raise
         raise devices.one_lane_too_large(spec.config.data.batch_size) from error
-    return Calibration(devices.memory_need(program.functions.train), statistics.median(taken) * program.mesh.size)
+    return Calibration(need, statistics.median(taken) * program.mesh.size)
 
 
 def calibrate_for(spec: ProgramSpec, target: Target, available: Sequence[Any], n_data: int) -> Calibration:
@@ -83,14 +84,28 @@ def calibrate_for(spec: ProgramSpec, target: Target, available: Sequence[Any], n
     program = programs.build(spec.model, alone, lanes, spec.objective, target=available)
     try:
         facts = targets.compiled_facts(program.lower("train"))
+        need = devices.MemoryNeed(facts.arguments + facts.outputs, facts.temporaries + facts.code)
+        need = _with_curvature(need, program, spec)
     except jax.errors.JaxRuntimeError as error:
         if not devices.is_out_of_memory(error):
             raise
         raise devices.one_lane_too_large(spec.config.data.batch_size) from error
     work = spec.costs.flops_per_token * alone.data.batch_size * alone.model.context
     seconds = target.roofline(alone.train.dtype, work / program.mesh.size, facts)
-    need = devices.MemoryNeed(facts.arguments + facts.outputs, facts.temporaries + facts.code)
     return Calibration(need, seconds * program.mesh.size)
+
+
+def _with_curvature(training: devices.MemoryNeed, program: programs.Program, spec: ProgramSpec) -> devices.MemoryNeed:
+    """The need of training, or of curvature where it is measured, which takes 4 to 14 times a step's memory.
+
+    Evaluation and census take less than training, probes a little more, for which the reserve is.
+    """
+    if not spec.config.train.curvature_every:
+        return training
+    batch = jax.tree.map(lambda batches: batches[0], spec.feed.validation)
+    analysis = program.lower("curvature", batch).compile().memory_analysis()
+    work = analysis.temp_size_in_bytes + analysis.generated_code_size_in_bytes
+    return training._replace(work=max(training.work, work))
 
 
 def make(specs: Sequence[ProgramSpec], target: Target | None = None) -> list[Plan]:
@@ -110,8 +125,9 @@ def make(specs: Sequence[ProgramSpec], target: Target | None = None) -> list[Pla
         mesh = devices.make_mesh(config.devices, *size, available)  # raises before anything is compiled
         if not target:
             devices.idle_devices(mesh, *size)
-        shape = (config.data.batch_size, config.train.steps_per_call, config.train.dtype, mesh.shape["data"])
-        key = (*shape, *(value for path, value in config_lib.flat(config).items() if _shapes(path)))
+        train = config.train
+        shape = (config.data.batch_size, train.steps_per_call, train.dtype, train.curvature_every > 0)
+        key = (*shape, mesh.shape["data"], *(value for path, value in config_lib.flat(config).items() if _shapes(path)))
         if key not in known:
             n_data = mesh.shape["data"]
             known[key] = calibrate_for(spec, target, available, n_data) if target else calibrate(spec, n_data)

@@ -32,6 +32,15 @@ def test_a_plan_for_a_target_takes_its_memory_and_its_speed(small_sweep, monkeyp
         assert ("warning     relu does not fit: one lane takes" in told.get()) == said
 
 
+def test_a_plan_has_room_for_curvature_where_it_is_measured(small_sweep, monkeypatch):
+    monkeypatch.setattr(targets.Target, "devices", lambda self: jax.devices()[: self.number])
+    here = targets.Target("here", "cpu", 2**33, 1e10, {"float32": 1e11}, {1: "1"})
+    alone = replace(small_sweep, sweep={"train.curvature_every": (0, 2)})
+    specs = session.prepare(Console(quiet=True), alone).specs
+    for plans in (plan.make(specs), plan.make(specs, here)):
+        assert plans[1].bytes > 2 * plans[0].bytes
+
+
 def test_the_time_of_an_update_is_that_of_one_that_does_not_diverge(small_sweep, monkeypatch):
     states, build = [], programs.build
 
