@@ -269,7 +269,7 @@ class TrainConfig:
     )
     curvature_every: int = field(
         0,
-        "top Hessian eigenvalues on a validation batch, at the time of 80 steps and 4 to 14 times their memory; 0 is never",
+        "top Hessian eigenvalues on a validation batch, in the time of 80 steps and the memory of 4 to 14; 0 is never",
         unit="steps",
         low=0,
     )

@@ -103,9 +103,8 @@ def _with_curvature(training: devices.MemoryNeed, program: programs.Program, spe
     if not spec.config.train.curvature_every:
         return training
     batch = jax.tree.map(lambda batches: batches[0], spec.feed.validation)
-    analysis = program.lower("curvature", batch).compile().memory_analysis()
-    work = analysis.temp_size_in_bytes + analysis.generated_code_size_in_bytes
-    return training._replace(work=max(training.work, work))
+    facts = targets.compiled_facts(program.lower("curvature", batch))
+    return training._replace(work=max(training.work, facts.temporaries + facts.code))
 
 
 def make(specs: Sequence[ProgramSpec], target: Target | None = None) -> list[Plan]:
