@@ -89,8 +89,11 @@ def main(argv: Sequence[str]) -> None:
             out.parent.mkdir(exist_ok=True)  # of an arm, in the study's
         if not owner:
             verdicts.write(out, compared, decisions, agreements)
+        mixed = manifest.mixture(workdir.manifest() for workdir in workdirs)
     for one in compared:
         console.print(comparison.show(one))
+    for sentence in mixed:
+        console.print(f"warning     {sentence}")
     for one in agreements:
         place = f"with {one['with']}, at this scale ({one['scale']})"
         console.print(f"order       tau {one['tau']:+.2f} (p {one['p']:.2g}) {place}")

@@ -11,6 +11,7 @@ from actlab.analysis.verdicts import words
 from actlab.errors import UserError, suggestion
 from actlab.report.page import Block, Details, Listing, Section, Table
 from actlab.report.study import Study, words_of
+from actlab.workdir import manifest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,6 +158,8 @@ def _limits(study: Study, compared: Compared) -> Iterator[str]:
         place = words_of(each.condition.axes)
         if warnings:
             yield f"{place}: {'; '.join(warnings)}." if place else f"Note: {'; '.join(warnings)}."
+    for sentence in manifest.mixture(source.manifest for source in study.sources):
+        yield f"Versions: {sentence}."
     diverged = sum(result.status == "diverged" for result in results)
     if diverged:
         yield f"Diverged runs: {_counted(diverged, 'run')}, counted with the initial loss."

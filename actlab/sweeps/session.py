@@ -109,6 +109,8 @@ def run(
             with records.writing(), contextlib.closing(records):
                 lanes = [plan.lanes for plan in plans] or [(len(spec.names),) for spec in specs]
                 manifest.begin(records, config, description(tokens), command, _deal(specs, lanes, known), computed)
+                for sentence in manifest.mixture([records.manifest()]):
+                    console.print(f"warning     {sentence}")
                 # All processes read from it which parts there are, and one writes it.
                 devices.wait_for_processes("the manifest is written")
                 return Session(prepared, records, console).run(stop)

@@ -10,7 +10,7 @@ import importlib.metadata
 import pathlib
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -156,6 +156,23 @@ def looks(workdir: Workdir) -> list[str]:
         "before, these p values and intervals are not valid at 5%, because they allow one look only."
         for one in extensions(workdir)
     ]
+
+
+def mixture(manifests: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A sentence that names the commits, versions of jax and kinds of device, if the rows come from several."""
+    sessions = [session for one in manifests for session in one.get("sessions", ())]
+    found = {
+        "commits": {_short(session["commit"]) for session in sessions if session["commit"]},
+        "versions of jax": {session["packages"]["jax"] for session in sessions},
+        "kinds of device": {session["device"]["kind"] for session in sessions},
+    }
+    several = [f"{what} {', '.join(sorted(values))}" for what, values in found.items() if len(values) > 1]
+    return [f"the rows come from {' and from '.join(several)}, and may differ by that"] if several else []
+
+
+def _short(commit: str) -> str:
+    digits, dash, mark = commit.partition("-")
+    return digits[:7] + dash + mark
 
 
 def parts(workdir: Workdir) -> dict[str, list[str]]:

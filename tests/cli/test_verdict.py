@@ -57,6 +57,22 @@ def test_a_study_that_grew_is_warned_of(study, file):
     assert "54 runs were added to 18 by --extend" in " ".join(run(study / file).split())
 
 
+def test_rows_of_several_commits_are_warned_of(study):
+    session = {"commit": "a" * 40, "device": {"kind": "cpu"}, "packages": {"jax": "0.10.2"}}
+    for sessions, sentence in (
+        ([session] * 2, ""),
+        ([session, session | {"commit": "b" * 40 + "-dirty"}], "from commits aaaaaaa, bbbbbbb-dirty, and"),
+        (
+            [session, session | {"device": {"kind": "H200"}, "packages": {"jax": "0.11.2"}}],
+            "from versions of jax 0.10.2, 0.11.2 and from kinds of device H200, cpu, and",
+        ),
+        ([session, session | {"commit": None}], ""),
+    ):
+        (study / "manifest.json").write_text(json.dumps(signed({"sessions": sessions})))
+        out = " ".join(run(study).split())
+        assert sentence in out and ("the rows come" in out) == bool(sentence)
+
+
 def test_a_question_may_be_repeated(study):
     out = run(study, "--question=gelu<relu", "--question=tanh<relu")
     assert "supported: the loss of gelu" in out and "refuted: the loss of tanh" in out

@@ -150,6 +150,16 @@ def test_the_command_names_the_files_of_own_activations(found, given):
         assert shlex.split(runs.repeat(source, name))[-1] == "--activations=my own.py"
 
 
+def test_the_limits_name_the_commits_that_folders_come_from(six):
+    study = read([six])
+    (session,) = study.sources[0].manifest["sessions"]
+    later = {"sessions": [session | {"commit": "1" * 40}]}
+    both = (*study.sources, dataclasses.replace(study.sources[0], manifest=later))
+    for sources, told in ((study.sources, False), (both, True)):
+        page = report.build(dataclasses.replace(study, sources=sources), n_samples=0).html()
+        assert ("Versions: the rows come from commits 0000000, 1111111, and may" in page) == told
+
+
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
 
