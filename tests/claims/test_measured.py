@@ -98,7 +98,13 @@ def test_the_size_of_a_gap_is_a_multiple_of_the_text_s(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("relu", "steps", "gelu", "verdict", "share"),
-    [(1.0, 50, 2.0, "supported", 0.5), (2.5, 100, 2.0, "refuted", 2.0), (2.0, 100, 2.0, "equivalent", 1.0)],
+    [
+        (1.0, 50, 2.0, "supported", 0.5),
+        (2.5, 100, 2.0, "refuted", 2.0),
+        (2.0, 100, 2.0, "equivalent", 1.0),
+        (2.02, 100, 2.0, "equivalent", 1.02),
+        (2.08, 100, 2.0, "refuted", 1.09),
+    ],
 )
 def test_faster_is_fewer_steps_to_the_same_loss(tmp_path, relu, steps, gelu, verdict, share):
     """Curves are straight lines from 3 to the final loss at step 100, but that ReLU may be at 2 earlier."""
