@@ -92,9 +92,22 @@ def style(name: str) -> Swatch:
     return STYLES.get(base) or Swatch(PALETTE[number % len(PALETTE)], DASHES[number // 8 % len(DASHES)])
 
 
+def styles(names: Sequence[str]) -> dict[str, Swatch]:
+    """The style of each, whatever their order; where two would look the same, one has other dashes, or another colour.
+
+    A name in STYLES keeps its style.
+    """
+    found: dict[str, Swatch] = {}
+    for name in sorted(names, key=lambda name: (name not in STYLES, name)):
+        own = style(name)
+        free = (Swatch(colour, dashes) for colour in (own.colour, *PALETTE) for dashes in (own.dashes, *DASHES))
+        found[name] = next((one for one in free if one not in found.values()), own)
+    return found
+
+
 def colour(names: Sequence[str], channel: Any = alt.Color) -> Any:
     """The channel of colour, or fill, of the field `activation`; the controls of the page are its legend."""
-    scale = alt.Scale(domain=list(names), range=[style(name).colour for name in names])
+    scale = alt.Scale(domain=list(names), range=[styles(names)[name].colour for name in names])
     return channel("activation:N", scale=scale, legend=None)
 
 
@@ -102,16 +115,16 @@ def lines(
     names: Sequence[str],
     legend: Mapping[str, Any] | None = None,
     field: str = "activation",
-    styles: Sequence[Swatch] | None = None,
+    own: Sequence[Swatch] | None = None,
 ) -> dict[str, Any]:
     """The channels of lines: colour and dashes by a field, so that lines stay distinct without colour.
 
-    `legend` adds one, with what differs from LEGEND; `styles` are those of `names` where these are no activations.
+    `legend` adds one, with what differs from LEGEND; `own` are the styles of `names` where these are no activations.
     """
-    styles = styles or [style(name) for name in names]
+    drawn = own or [styles(names)[name] for name in names]
     shown = None if legend is None else alt.Legend(**{**LEGEND, **legend})
-    dashes = [[_DASH * length for length in one.dashes] or [1, 0] for one in styles]
-    ranges = {"color": [one.colour for one in styles], "strokeDash": dashes}
+    dashes = [[_DASH * length for length in one.dashes] or [1, 0] for one in drawn]
+    ranges = {"color": [one.colour for one in drawn], "strokeDash": dashes}
     channels = {"color": alt.Color, "strokeDash": alt.StrokeDash}
     return {
         name: channel(f"{field}:N", scale=alt.Scale(domain=list(names), range=ranges[name]), legend=shown)
@@ -149,7 +162,7 @@ class Shown:
         if len(study.conditions) > 1:
             items.append(Choice("condition", "at", study.conditions, study.conditions[0]))
         if len(names) > 1:
-            swatches = {name: style(name) for name in names}
+            swatches = styles(names)
             items.append(Toggles("activations", "in colour" if self.many else "activations", names, chosen, swatches))
         if self.many:
             items.append(Choice("others", "others", ("grey", "hidden"), "grey"))
@@ -173,9 +186,10 @@ class Shown:
 RATES = "indexof(rates, datum.rate) >= 0"
 
 
-def in_order(rows: Iterable[Sequence[Value]], column: int = 1) -> list[Sequence[Value]]:
+def in_order(rows: Iterable[Sequence[Value]], names: Sequence[str], column: int = 1) -> list[Sequence[Value]]:
     """Rows of a figure, those of dashed lines last: where two lines meet, the solid one shows between the dashes."""
-    return sorted(rows, key=lambda row: bool(style(str(row[column])).dashes))
+    known = styles(names)
+    return sorted(rows, key=lambda row: bool(known[str(row[column])].dashes))
 
 
 def _first_rates(study: Study) -> tuple[str, ...] | None:

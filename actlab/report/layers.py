@@ -236,7 +236,7 @@ def _survival(study: Study, shown: charts.Shown) -> list[Block]:
     figure = Figure(
         "survival-figure",
         charts.spec(chart, params),
-        {"points": Rows(SURVIVAL, charts.in_order(found))},
+        {"points": Rows(SURVIVAL, charts.in_order(found, study.activations))},
         f"Falling steps: the share of units alive. At the end: {said}.",
         "Survival of units (Kaplan-Meier). A unit dies at the first census from which on it is dead (D4) at every "
         "later one, of which there must be one: a unit that is dead at the last census alone is censored. The band is "
@@ -384,7 +384,7 @@ def curvature(study: Study, shown: charts.Shown) -> list[Section]:
     figure = Figure(
         "curvature-figure",
         charts.spec(chart, shown.params | {"matrix": "Hessian"}),
-        {"points": Rows(CURVATURE, charts.in_order(rows))},
+        {"points": Rows(CURVATURE, charts.in_order(rows, study.activations))},
         f"Lines over steps. The Hessian's largest eigenvalue at the end: {said}.",
         "On a validation batch. Line and dots are the mean over seeds, the band spans minimum and maximum.",
         {"curvature": {}},

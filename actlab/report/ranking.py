@@ -156,7 +156,7 @@ def dots(
 
 def _table(study: Study, found: Mapping[str, Comparison]) -> Table:
     """The ranking with the difference to the baseline."""
-    several = len(study.conditions) > 1
+    several, swatches = len(study.conditions) > 1, charts.styles(study.activations)
     baseline = next(iter(found.values())).baseline
     least = "minus baseline" if len({one.baseline for one in found.values()}) > 1 else f"minus {baseline}"
     columns = [
@@ -183,7 +183,7 @@ def _table(study: Study, found: Mapping[str, Comparison]) -> Table:
             links.append(charts.runs_with(standing.activation, best, name))
             rows.append(
                 [
-                    Cell(standing.activation, swatch=charts.style(standing.activation)),
+                    Cell(standing.activation, swatch=swatches[standing.activation]),
                     charts.number(standing.loss),
                     charts.span(standing.interval),
                     charts.number(judged.effect.mean if judged else None, "+"),
@@ -281,13 +281,13 @@ def cost(study: Study, shown: charts.Shown) -> list[Section]:
             "Other load on the machine is included, and times of different sessions or machines do not compare."
         )
         blocks.append(dots("cost-figure", shown, rows, "milliseconds per step", said, caption, {"cost": {}}))
-    several = len(study.conditions) > 1
+    several, swatches = len(study.conditions) > 1, charts.styles(study.activations)
     columns = ("activation", "parameters", "MFLOP per token", "ms per step", "relative to the fastest", "tokens/s")
     table = []
     for (condition, name), runs in cells.items():
         least = min((middle for place, middle in middles.items() if place[0] == condition), default=None)
-        row = _cost_row(name, runs, middles.get((condition, name)), least)
-        table.append([*row, condition] if several else row)
+        row = _cost_row(runs, middles.get((condition, name)), least)
+        table.append([Cell(name, swatch=swatches[name]), *row, *([condition] if several else [])])
     links = [charts.runs_with(name, condition) for condition, name in cells]
     follows = {"condition": len(columns)} if several else {}
     at = ("at",) if several else ()
@@ -299,11 +299,10 @@ def _place(run: Run) -> tuple[str, str]:
     return run.condition, run.activation
 
 
-def _cost_row(name: str, runs: Sequence[Run], each: float | None, least: float | None) -> list[Cell | str]:
+def _cost_row(runs: Sequence[Run], each: float | None, least: float | None) -> list[Cell | str]:
     first = runs[0].result
     assert first
     return [
-        Cell(name, swatch=charts.style(name)),
         charts.number(first.parameters, ",d"),
         charts.number(first.flops_per_token / 1e6, ",.2f"),
         charts.number(each, ",.3g"),
@@ -398,7 +397,7 @@ def _curve(study: Study, shown: charts.Shown, rows: Sequence[Sequence[Value]], h
     )
     spec = charts.spec(chart, shown.params | {"top": high})
     files = {"loss_by_learning_rate": {}}
-    points = Rows(RATES, charts.in_order(rows))
+    points = Rows(RATES, charts.in_order(rows, study.activations))
     return Figure("rates-figure", spec, {"points": points}, f"Lines. Mean loss: {said}.", caption, files)
 
 
@@ -413,11 +412,11 @@ def _across(rates: Sequence[float]) -> alt.Scale:
 
 def _rate_table(study: Study) -> Table:
     found = study.cells()
-    several = len(study.conditions) > 1
+    several, swatches = len(study.conditions) > 1, charts.styles(study.activations)
     rows, links = [], []
     for condition, name in itertools.product(study.conditions, study.activations):
         cells = [_cell(found.get((condition, name, rate), [])) for rate in study.rates]
-        rows.append([Cell(name, swatch=charts.style(name)), *cells, *([condition] if several else [])])
+        rows.append([Cell(name, swatch=swatches[name]), *cells, *([condition] if several else [])])
         links.append(charts.runs_with(name, condition))
     columns = ("activation", *map(charts.rate, study.rates), *(["at"] if several else []))
     caption = (

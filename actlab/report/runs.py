@@ -37,10 +37,11 @@ def section(study: Study) -> Section:
     several = len(study.conditions) > 1
     columns = ["run", "activation", "learning rate", "seed", *(["at"] if several else []), "status"]
     numbers = [name for name in _NUMBERS if any(name in run.row for run in study.runs)] or ["step"]
+    swatches = charts.styles(study.activations)
     rows = [
         [
             run.name,
-            Cell(run.activation, swatch=charts.style(run.activation)),
+            Cell(run.activation, swatch=swatches[run.activation]),
             Cell(charts.rate(run.learning_rate), run.learning_rate),
             Cell(str(run.seed), run.seed),
             *([run.condition] if several else []),

@@ -202,12 +202,15 @@ def _ticks(losses: Iterable[float]) -> list[float]:
 def _rows(study: Study, steps_N: Values, found: list[Curve], split: str) -> Iterator[Point]:
     # A log axis has no place for a loss of zero.
     found = [curve._replace(loss_N=np.where(curve.loss_N > 0, curve.loss_N, np.nan)) for curve in found]
+    # Where two lines meet, the solid one shows between the dashes of the other, which is drawn over it.
+    styles = charts.styles(study.activations)
+    found.sort(key=lambda curve: bool(styles[curve.run.activation].dashes))
     if _ALL_RUNS // max(len(found), 1) >= _LEAST:
-        for curve in _solid_first(found):
+        for curve in found:
             keep = np.flatnonzero(np.isfinite(curve.loss_N)).tolist()
             for index in keep:
                 yield [curve.run.key, "run", split, int(steps_N[index]), float(curve.loss_N[index]), None, None]
-    cells = bands(_solid_first(found))
+    cells = bands(found)
     names = _names(study)
     chosen = _spaced(len(steps_N), max(2, _ALL_BANDS // max(1, len(cells))))
     for band in cells:
@@ -216,11 +219,6 @@ def _rows(study: Study, steps_N: Values, found: list[Curve], split: str) -> Iter
             for index in keep:
                 values = (float(values_N[index]) for values_N in (band.mean_N, band.low_N, band.high_N))
                 yield [names[band.cell], "band", split, int(steps_N[index]), *values]
-
-
-def _solid_first(curves: Iterable[Curve]) -> list[Curve]:
-    """Where two lines meet, the solid one shows between the dashes of the other, which is drawn over it."""
-    return sorted(curves, key=lambda curve: bool(charts.style(curve.run.activation).dashes))
 
 
 def _names(study: Study) -> dict[tuple[str, str, float], str]:

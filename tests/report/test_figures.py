@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from actlab import activations
 from actlab.report import charts, explorer, ranking, report, verdicts
 from actlab.report.page import Figure, Rows
-from actlab.report.page.render import PAPER, export, figures
+from actlab.report.page.render import PAPER, WIDTH, export, figures
 from actlab.report.study import read
 
 KINDS = (
@@ -22,6 +22,17 @@ RATES = {"model.activation": ("relu", "gelu"), "optimizer.learning_rate": (3e-3,
 def texts(path):
     """The texts of an SVG."""
     return {"".join(node.itertext()) for node in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")}
+
+
+def right_ends(node, x=0.0):
+    """Where the texts of an SVG end, in pixels, if a letter takes 6."""
+    shift = re.search(r"translate\(([-\d.]+)", node.get("transform", ""))
+    x += float(shift[1]) if shift else 0.0
+    text = "".join(node.itertext()) if node.tag.endswith("}text") else ""
+    found = {text: x + 6 * len(text)} if text else {}
+    for child in node:
+        found |= right_ends(child, x)
+    return found
 
 
 def rates(study):
@@ -145,6 +156,28 @@ def test_styles_are_distinct_and_every_name_has_one():
     assert charts.style("celu(alpha=0.5)") == charts.style("celu") == charts.STYLES["celu"]
     assert charts.style("swish_1") == charts.STYLES["silu"]
     assert charts.style("not_registered_here").colour in charts.PALETTE
+
+
+def test_activations_of_one_study_differ_in_style():
+    names = ["gelu_scale(s=4)", "gelu_scale(s=1)", "mine(a=1)", "mine(a=2)", "gelu", "relu"]
+    found = charts.styles(names)
+    assert found == charts.styles(names[::-1]), "whatever the order"
+    assert len(set(found.values())) == len(names)
+    assert found["gelu"] == charts.STYLES["gelu"] and found["gelu_scale(s=1)"] == charts.STYLES["gelu_scale"]
+    assert found["gelu_scale(s=4)"].colour == charts.STYLES["gelu_scale"].colour
+    ranges = {name: channel.to_dict()["scale"]["range"] for name, channel in charts.lines(names[:2]).items()}
+    assert len(set(ranges["color"])) == 1 and ranges["strokeDash"][0] != ranges["strokeDash"][1]
+    many = charts.styles([f"mine(a={number})" for number in range(60)])
+    assert len(set(many.values())) == len(charts.PALETTE) * len(charts.DASHES), "more than there are styles"
+
+
+def test_a_legend_of_long_names_fits_into_its_figure(workdirs, tmp_path):
+    names = tuple(f"gelu_scale(s=0.062{number})" for number in range(5))
+    axes = {"model.activation": names, "optimizer.learning_rate": (1e-3, 2e-3), "seed": (1,)}
+    study = read([workdirs.write(tmp_path / "w", workdirs.config_of(axes, 40))])
+    report.draw(report.build(study, n_samples=0), tmp_path)
+    ends = right_ends(ElementTree.parse(tmp_path / "loss_by_learning_rate.svg").getroot())
+    assert set(names) <= ends.keys() and max(ends[name] for name in names) <= WIDTH
 
 
 def test_the_colours_of_print_stand_out_from_white():

@@ -8,7 +8,7 @@ import jax
 from actlab.activations.catalogue import is_built_in
 from actlab.activations.proofs.dead_zones import DTYPES
 from actlab.report import activation_table
-from actlab.report.charts import style
+from actlab.report.charts import styles
 from actlab.report.explorer import figures, tables
 from actlab.report.explorer.facts import REACH, SCALE, SCALES, Facts, facts
 from actlab.report.page import Choice, Controls, Section, Slider, Text, Toggles
@@ -107,7 +107,7 @@ def _explore(known: Sequence[Facts], chosen: tuple[str, ...]) -> tuple:
 
 def _picker(names: Sequence[str], chosen: tuple[str, ...]) -> list[Toggles]:
     """A group of toggles for each family."""
-    swatches = {name: style(name) for name in names}
+    swatches = styles(names)
     return [
         Toggles("shown", family, tuple(name for name in names if _family(name) == family), chosen, swatches)
         for family in (*FAMILIES, _OTHERS)

@@ -41,11 +41,11 @@ def numbers(known: Sequence[Facts]) -> Table:
     """Moments, gains and the share of negative slopes at each scale; the page shows the chosen rows."""
     rows = [
         [
-            _name(facts),
+            name,
             _number(moments.scale),
             *(_number(float(of(moments)), not moments.sampled) for of in QUANTITIES.values()),
         ]
-        for facts in known
+        for name, facts in zip(_names(known), known, strict=True)
         for moments in facts.moments
     ]
     caption = "At the slider's s"
@@ -57,7 +57,8 @@ def properties(known: Sequence[Facts]) -> Table:
     headings = [text for heading in _EXTREMA for text in (heading, f"{heading} at")]
     columns = ("activation", *headings, "f(-∞)", "f(∞)", "kinks")
     links = [f"formulas-table ={facts.name.replace(' ', '')}" for facts in known]
-    return Table("properties-table", columns, [_properties(facts) for facts in known], filtered=True, links=links)
+    rows = [[name, *_properties(facts)] for name, facts in zip(_names(known), known, strict=True)]
+    return Table("properties-table", columns, rows, filtered=True, links=links)
 
 
 def _properties(facts: Facts) -> list[Cell | str]:
@@ -71,16 +72,16 @@ def _properties(facts: Facts) -> list[Cell | str]:
     pairs = [cell for value, place in extrema for cell in (_bound(value, known.proven), _place(place, known.proven))]
     kinks = ", ".join(activation_table.marked(activation_table.number(kink), known.proven) for kink in known.kinks)
     limits = (_number(known.limit_left, known.proven), _number(known.limit_right, known.proven))
-    return [_name(facts), *pairs, *limits, Cell(kinks or "-", len(known.kinks) or None)]
+    return [*pairs, *limits, Cell(kinks or "-", len(known.kinks) or None)]
 
 
 def dead_zones(known: Sequence[Facts]) -> Table:
     """Where f and f' are exactly 0, by dtype; the page shows one dtype."""
     rows = []
-    for facts in known:
+    for name, facts in zip(_names(known), known, strict=True):
         for dtype, zone in facts.properties.dead_zones.items():
             ends = (zone.value_below, zone.gradient_below, zone.gradient_above)
-            rows.append([_name(facts), dtype, *(_number(_normal(end)) for end in ends)])
+            rows.append([name, dtype, *(_number(_normal(end)) for end in ends)])
     columns = ("activation", "dtype", "f = 0 below", "f′ = 0 below", "f′ = 0 above")
     return Table("zones-table", columns, rows, follows={"dtype": 1})
 
@@ -89,20 +90,21 @@ def formulas(known: Sequence[Facts]) -> Table:
     """Formula, source, default parameters, initial values of trained scalars, and aliases."""
     rows = [
         [
-            _name(facts),
+            name,
             plain(facts.record.formula),
             facts.record.source,
             _defaults(facts.record),
             ", ".join(facts.record.aliases),
         ]
-        for facts in known
+        for name, facts in zip(_names(known), known, strict=True)
     ]
     columns = ("activation", "formula", "source", "parameters", "aliases")
     return Table("formulas-table", columns, rows, filtered=True)
 
 
-def _name(facts: Facts) -> Cell:
-    return Cell(facts.name, swatch=charts.style(facts.name))
+def _names(known: Sequence[Facts]) -> list[Cell]:
+    styles = charts.styles([facts.name for facts in known])
+    return [Cell(facts.name, swatch=styles[facts.name]) for facts in known]
 
 
 def _defaults(record: Activation) -> str:

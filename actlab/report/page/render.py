@@ -88,6 +88,7 @@ _TEMPLATES = jinja2.Environment(
 # Of an exported figure: the two columns of a paper or one of them, 6.5 and 3.15 inches at 96 pixels per inch.
 WIDTH, NARROW = 624, 302
 _PRINTED = 11  # pixels of all its text, 8.25 points
+_SYMBOL, _LETTER = 54, 5.8  # pixels of a legend's symbol with the space around it, and of a letter beside it
 _COLUMNS, _AXIS, _GAP = 3, 42, 20  # panels in a row; pixels of a y axis and between panels
 # The colours of the page on white paper; page.css has those of the screen. After Okabe and Ito 2008, Color Universal
 # Design, without their yellow, darkened until each stands out from white by 3:1, as WCAG 2.2 asks of graphics (1.4.11).
@@ -336,9 +337,17 @@ def _printed(spec: dict[str, Any], chosen: Sequence[str] | None) -> dict[str, An
             of = encoding.get(channel, {})
             if of.get("field") in ("activation", "arm"):
                 own = of.get("legend") or {}
-                of["legend"] = LEGEND | {key: own[key] for key in own if key != "columns" or type(own[key]) is int}
-                of["legend"] |= {"values": list(chosen)} if chosen and of["field"] == "activation" else {}
+                names = list(chosen) if chosen and of["field"] == "activation" else of.get("scale", {}).get("domain", [])
+                of["legend"] = {**LEGEND, "columns": _columns_of(names)}
+                of["legend"] |= {key: own[key] for key in own if key != "columns" or type(own[key]) is int}
+                of["legend"] |= {"values": names} if chosen and of["field"] == "activation" else {}
     return spec
+
+
+def _columns_of(names: Sequence[str]) -> int:
+    """How many columns of a legend of these names fit into a figure."""
+    longest = _SYMBOL + _LETTER * max(map(len, names), default=0)
+    return max(1, min(THEME["legend"]["columns"], int(WIDTH / longest)))
 
 
 def _is_hidden(layer: Mapping[str, Any]) -> bool:
