@@ -245,6 +245,7 @@ def span(interval: Sequence[float] | None, sign: str = "") -> str:
     return "-" if interval is None else f"{nats(interval[0], sign)} to {nats(interval[1], sign)}"
 
 
-def runs_with(*values: str) -> str:
-    """The link to the run table that shows the runs with all of these values."""
-    return " ".join(["runs-table", *(f"={value.replace(' ', '')}" for value in values if value)])
+def runs_with(activation: str, condition: str, rate: str = "") -> str:
+    """The link to the run table that shows the runs of an activation in a condition, at one rate or all."""
+    wanted = {"activation": activation, "learningrate": rate, "at": condition}
+    return " ".join(["runs-table", *(f"{name}={value.replace(' ', '')}" for name, value in wanted.items() if value)])

@@ -180,7 +180,7 @@ def _table(study: Study, found: Mapping[str, Comparison]) -> Table:
             judged = pairs.get((standing.activation, one.baseline))
             best = "" if standing.best_rate is None else charts.rate(standing.best_rate)
             unresolved = judged.effect.unresolved if judged else standing.unresolved
-            links.append(charts.runs_with(standing.activation, best, name))
+            links.append(charts.runs_with(standing.activation, name, best))
             rows.append(
                 [
                     Cell(standing.activation, swatch=swatches[standing.activation]),

@@ -99,7 +99,7 @@ def blocks():
         ["nine", Cell("9", 9.0), "finished"],
         ["none", "-", "finished later"],
     ]
-    links = ("more", "table =ten", "record-2")
+    links = ("more", "table run=ten", "record-2")
     table = Table("table", ("run", "loss", "a long heading " * 12), cells, "runs", filtered=True, links=links)
     many = Table("many", ("number",), [[Cell(str(n), n)] for n in range(70)])
     records = Records(
@@ -336,7 +336,13 @@ def test_a_table_sorts_and_filters_and_links_lead(browser, pages):
         browser.click("#table th:nth-child(2) button")
         assert first(browser) == expected
     assert browser.run("return document.querySelector('#table th:nth-child(2)').ariaSort") == "descending"
-    for words, expected in (("finished", ["nine", "none"]), ("=finished", ["nine"]), ("FIN later", ["none"])):
+    for words, expected in (
+        ("finished", ["nine", "none"]),
+        ("alongheading" * 12 + "=finished", ["nine"]),
+        ("RUN=ten", ["ten"]),
+        ("loss=ten", []),
+        ("FIN later", ["none"]),
+    ):
         browser.type("#table input", words + " ")
         assert first(browser) == expected
     browser.type("#table input", " ")
@@ -395,6 +401,9 @@ def test_runs_of_a_report_are_filtered_and_reached(browser, pages):
     assert names[0] in browser.run(told) and "--run=" in browser.run(told)
     browser.run("document.querySelector('#ranking-table tbody tr:first-child a').click()")
     names = first(browser, "runs-table")
+    assert browser.run("return document.querySelector('#runs-table input').value").startswith(
+        "activation=gelu learningr"
+    )
     assert len(names) == 6 and all(name.startswith("gelu-lr0.001") and name.endswith("warmup_steps0") for name in names)
     browser.open(pages["hostile"])
     assert HOSTILE in first(browser, "runs-table")

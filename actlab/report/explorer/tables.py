@@ -56,7 +56,7 @@ def properties(known: Sequence[Facts]) -> Table:
     """Extrema and their places, limits and kinks."""
     headings = [text for heading in _EXTREMA for text in (heading, f"{heading} at")]
     columns = ("activation", *headings, "f(-∞)", "f(∞)", "kinks")
-    links = [f"formulas-table ={facts.name.replace(' ', '')}" for facts in known]
+    links = [f"formulas-table activation={facts.name.replace(' ', '')}" for facts in known]
     rows = [[name, *_properties(facts)] for name, facts in zip(_names(known), known, strict=True)]
     return Table("properties-table", columns, rows, filtered=True, links=links)
 

@@ -15,8 +15,8 @@ follows the page; the page chooses the columns of a facet. A click on a mark who
 on the page. Use the colours of charts.py, which are legible on light and dark paper. The template escapes everything;
 no block takes HTML.
 
-A link is the name of a place; of a table also with search words, "runs-table =relu =0.01". Figures, tables and records
-are drawn when they come into view, so that a page of a thousand runs opens at once.
+A link is the name of a place; of a table also with search words, "runs-table activation=relu seed=1". Figures, tables
+and records are drawn when they come into view, so that a page of a thousand runs opens at once.
 """
 
 import dataclasses

@@ -263,6 +263,7 @@ const bare = (text) => text.replace(/\s/g, "");
 function show(holder) {
   const table = tables.get(holder);
   const wanted = table.words.toLowerCase().split(/\s+/).filter(Boolean);
+  const headings = table.columns.map((name) => bare(name).toLowerCase());
   const chosen = table.follows ? valuesFor(holder) : {};
   const follows = Object.entries(table.follows ?? {}).map(([param, column]) => [column, chosen[param]]);
   const hits = table.order.filter((index) => {
@@ -270,10 +271,13 @@ function show(holder) {
     const follow = ([column, value]) => [value].flat().includes(typeof value === "number" ? orderOf(row[column]) : textOf(row[column]));
     if (!follows.every(follow)) return false;
     if (!wanted.length) return true;
-    // A word matches a whole cell when it is written with an equals sign before it.
     const texts = row.map((cell) => textOf(cell).toLowerCase());
     const text = texts.join(" ");
-    return wanted.every((word) => (word.startsWith("=") ? texts.some((one) => bare(one) === word.slice(1)) : text.includes(word)));
+    // With a heading and an equals sign before it, as in learningrate=0.01, a word is the whole cell of that column.
+    return wanted.every((word) => {
+      const [name, ...rest] = word.split("="), column = rest.length ? headings.indexOf(name) : -1;
+      return column < 0 ? text.includes(word) : bare(texts[column]) === rest.join("=");
+    });
   });
   holder.querySelector("tbody").replaceChildren(...hits.slice(0, table.most).map((index) => rowOf(table, index)));
   const count = hits.length === table.rows.length ? `${hits.length} rows` : `${hits.length} of ${table.rows.length} rows`;

@@ -336,8 +336,8 @@ def _printed(spec: dict[str, Any], chosen: Sequence[str] | None) -> dict[str, An
         for channel in ("color", "fill", "strokeDash"):  # one legend, for an absent one would disable the others
             of = encoding.get(channel, {})
             if of.get("field") in ("activation", "arm"):
-                own = of.get("legend") or {}
-                names = list(chosen) if chosen and of["field"] == "activation" else of.get("scale", {}).get("domain", [])
+                own, drawn = of.get("legend") or {}, of.get("scale", {}).get("domain", [])
+                names = list(chosen) if chosen and of["field"] == "activation" else drawn
                 of["legend"] = {**LEGEND, "columns": _columns_of(names)}
                 of["legend"] |= {key: own[key] for key in own if key != "columns" or type(own[key]) is int}
                 of["legend"] |= {"values": names} if chosen and of["field"] == "activation" else {}
