@@ -8,10 +8,11 @@ import pytest
 
 from actlab import config as config_lib, models
 from actlab.config import replace
+from actlab.data.tokenizer_kinds import Specials
 from actlab.training import programs
 from actlab.training.devices import compute_dtype, memory_need, memory_of
 from actlab.training.losses import Examples
-from actlab.training.objectives import NEXT_TOKEN
+from actlab.training.objectives import NEXT_TOKEN, MaskedToken
 from actlab.training.programs import Lane
 
 LANES = (Lane(1, 1e-3, 0.1), Lane(2, 1e-2, 0.0))
@@ -126,6 +127,34 @@ def test_evaluation_is_the_mean_over_weights(program_of):
     np.testing.assert_allclose(only, np.log(24), rtol=0.1, err_msg="a mean, of parameters that know nothing")
     assert whole.accuracy is None
     assert only.shape == (2,) and only[0] != only[1]
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder"])
+@pytest.mark.parametrize("n_batches", [1, 4, 5])
+def test_batches_that_are_evaluated_together_have_the_losses_of_each_alone(build, tiny, kind, n_batches):
+    """With three layers two or three are, of which the last may be filler."""
+    config = replace(tiny, **{"model.n_layers": 3, "model.kind": kind})
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 20, (4 * n_batches, 9)).astype(np.int32)
+    objective = NEXT_TOKEN
+    if kind == "encoder":
+        objective, rows = MaskedToken(Specials(20, 21, 22, 23), 20, 0.3, True), rows[:, 1:]
+        rows[rng.random(rows.shape) < 0.3] = 23
+        scored = objective.scored(rows)
+    else:
+        scored = objective.scored(rows, rng.random((len(rows), 8)).astype(np.float32))
+    batches = jax.tree.map(lambda array: array.reshape(n_batches, 4, *array.shape[1:]), scored)
+    program = build(config, LANES, objective)
+    state = program.init()
+    together = program.evaluate(state, [batches])
+    alone = [jax.tree.map(lambda array, n=n: array[n : n + 1], batches) for n in range(n_batches)]
+    apart = program.evaluate(state, alone)
+    assert together[1].shape == apart[1].shape == (2, n_batches, 4, batches.targets.shape[-1])
+    np.testing.assert_allclose(together[1], apart[1], rtol=1e-5, atol=1e-6)
+    for name, ours in together[0]._asdict().items():
+        if ours is not None:
+            np.testing.assert_allclose(ours, getattr(apart[0], name), rtol=1e-5)
+    assert (together[0].accuracy is not None) == (kind == "encoder")
 
 
 def test_lanes_are_as_many_as_the_program_was_built_for(program_of):
