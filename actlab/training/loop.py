@@ -26,11 +26,13 @@ from actlab.probes.activity import silent_rate_bound
 from actlab.training.checkpoint import Checkpoints
 from actlab.training.losses import Examples
 from actlab.training.programs import Program, Scores
-from actlab.training.step import Metrics
+from actlab.training.step import Evaluated, Metrics
 from actlab.workdir import documents
 from actlab.workdir.records import Row, Workdir
 from actlab.workdir.traces import StepBuffer, Steps, dead_row, read_steps
 
+# What is due of probes: a row's values for each lane, empty if nothing is; the units that a census found dead.
+Probed = tuple[list[dict[str, float]], Bool[np.ndarray, "R layers F"] | None]
 Call = tuple[int, int, Metrics]  # its first step, the step at which it ended, its metrics on the device
 
 
@@ -100,8 +102,11 @@ class Loop:
             self._begin(step)
             if step == 0:
                 state = self._program.init() if state is None else state
-                self._evaluate(state, 0)
-                self._probe(state, 0)
+                # The device evaluates while the host traces the probes.
+                evaluation = self._program.evaluation(state, self._feed.validation)
+                probed = self._prober.measure(state, 0)
+                self._evaluate(evaluation, 0)
+                self._probe(probed, 0)
             # An implicit transfer would wait for the device in every call; all transfers below are explicit.
             with jax.transfer_guard("disallow"):
                 # stop() comes last: it is collective, and processes agree on the other conditions.
@@ -123,10 +128,13 @@ class Loop:
                     else:
                         self._log(waiting)
                         waiting = [call]
-                    loss = self._evaluate(state, step) if evaluate and self._alive.any() else None
+                    loss = None
+                    if evaluate and self._alive.any():
+                        loss = self._evaluate(self._program.evaluation(state, self._feed.validation), step)
                     if step == n_steps and self._alive.any():
                         self._test(state, step)
-                    self._probe(state, step)
+                    if self._alive.any():
+                        self._probe(self._prober.measure(state, step), step)
                     if save and self._alive.any():
                         self._save(checkpoints, step, state, loss)
                     checkpoints.seal_finished()
@@ -159,8 +167,9 @@ class Loop:
         self._seconds = max((row["seconds"] for row in kept), default=0.0)
         self._mark = time.perf_counter()
 
-    def _evaluate(self, state: Any, step: int) -> Float[np.ndarray, "R"]:
-        scores, _ = self._program.evaluate(state, [self._feed.validation])
+    def _evaluate(self, evaluation: Evaluated, step: int) -> Float[np.ndarray, "R"]:
+        """Appends a row of the validation loss for each lane that is alive; returns the losses."""
+        scores, _ = self._program.scores([evaluation], [self._feed.validation])
         self._score(step, "validation", scores)
         for callback in self._callbacks:
             callback.on_evaluation(step, scores.loss)
@@ -191,11 +200,9 @@ class Loop:
             rows.append(self._row(lane, step, split, values))
         self._append(rows)
 
-    def _probe(self, state: Any, step: int) -> None:
-        """Appends a row of what is due at `step` for each lane that is alive."""
-        if not self._alive.any():
-            return
-        values, dead_RUF = self._prober.measure(state, step)
+    def _probe(self, probed: Probed, step: int) -> None:
+        """Appends a row of what was measured at `step` for each lane that is alive."""
+        values, dead_RUF = probed
         alive = np.flatnonzero(self._alive).tolist()
         if values:
             self._elapsed()
@@ -281,8 +288,8 @@ class Prober:
         # A dead unit (D4) is defined by the unit's own slope; an activation of whole vectors has none.
         self._counts_dead = activations.get(config.model.activation).elementwise
 
-    def measure(self, state: Any, step: int) -> tuple[list[dict[str, float]], Bool[np.ndarray, "R layers F"] | None]:
-        """What is due at `step`: a row's values for each lane, empty if nothing is; the units a census found dead."""
+    def measure(self, state: Any, step: int) -> Probed:
+        """What is due at `step`."""
         found: list[dict[str, Any]] = []
         first_batch = (state, jax.tree.map(lambda batches: batches[0], self._validation))
         if is_due(self._train, self._train.probe_every, step):
