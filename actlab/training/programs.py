@@ -384,6 +384,7 @@ def _reproducible(function: Callable[..., Any], *args: Any) -> Any:
     loop's bound, nor, for the barrier, that a turn's inputs do not depend on its number.
     """
     *inputs, once = args
+    function = jax.jit(function, inline=True)  # traced once, for its shapes and for the loop
 
     def turn(number: Any, _: Any) -> Any:
         return function(*jax.lax.optimization_barrier((number, tuple(inputs)))[1])
