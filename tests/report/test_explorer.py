@@ -9,12 +9,12 @@ import commands
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from pages import cells, points
+from pages import cells, content, points, unpacked
 
 from actlab import activations
 from actlab.cli import activations as command, command as actlab_command
 from actlab.errors import UserError
-from actlab.report import explorer
+from actlab.report import charts, explorer
 from actlab.report.explorer import tables
 from actlab.report.explorer.facts import SCALES, curves
 
@@ -148,6 +148,9 @@ def test_formulas_come_with_sources_and_defaults(page):
     rows = {texts[0]: texts[1:] for texts, _ in cells(page, "formulas-table")}
     assert rows["leaky_relu"] == ["x if x > 0 else a x", "Maas et al. 2013", "slope = 0.01", ""]
     assert rows["polynorm"][2].endswith("bias = 0 initially, trained")
+    swatches = unpacked(content(page, "formulas-table")["swatches"][0])
+    colours = dict(zip(rows, (swatch[0] for swatch in swatches), strict=True))
+    assert colours == {name: charts.STYLES[name].colour for name in rows}
 
 
 def test_each_activation_can_be_picked_once():

@@ -165,6 +165,8 @@ def test_activations_of_one_study_differ_in_style():
     assert len(set(found.values())) == len(names)
     assert found["gelu"] == charts.STYLES["gelu"] and found["gelu_scale(s=1)"] == charts.STYLES["gelu_scale"]
     assert found["gelu_scale(s=4)"].colour == charts.STYLES["gelu_scale"].colour
+    alias = charts.styles(["gelu_approximate", "gelu_tanh"])
+    assert alias["gelu_tanh"] == charts.STYLES["gelu_tanh"] != alias["gelu_approximate"], "also of a name that is later"
     ranges = {name: channel.to_dict()["scale"]["range"] for name, channel in charts.lines(names[:2]).items()}
     assert len(set(ranges["color"])) == 1 and ranges["strokeDash"][0] != ranges["strokeDash"][1]
     many = charts.styles([f"mine(a={number})" for number in range(60)])

@@ -109,6 +109,15 @@ def test_a_question_is_answered(six):
         verdicts.compare(read([six]), ["gelu<tanh"])
 
 
+def test_rows_of_rankings_and_rates_lead_to_their_runs(page):
+    links = {
+        name: set(pages.unpacked(pages.content(page, name)["links"]))
+        for name in ("ranking-table", "rates-table", "cost-table")
+    }
+    assert "runs-table activation=gelu learningrate=0.001 at=warmup_steps=0" in links["ranking-table"]
+    assert "runs-table activation=relu at=warmup_steps=20" in links["rates-table"] & links["cost-table"]
+
+
 def test_every_row_of_the_run_table_leads_to_its_run(study, found):
     section = runs.section(found)
     listed, records = section.blocks[:2]

@@ -150,6 +150,7 @@ def test_probes_have_a_row_at_their_multiples_at_0_and_at_the_end(probed):
     _, path, _ = probed
     found = {row["step"]: row for row in metrics(path) if row["split"] == "probe"}
     assert list(found) == [0, 4, 5, 8, 10, 12]
+    assert [row["split"] for row in metrics(path) if row["step"] == 0] == ["validation", "probe"]
     assert [step for step, row in found.items() if "post_mean" in row] == [0, 5, 10, 12]
     assert [step for step, row in found.items() if "dead_fraction" in row] == [0, 4, 8, 12]
     assert found[12]["layer_0/dead_fraction"] > found[0]["layer_0/dead_fraction"] == 0
