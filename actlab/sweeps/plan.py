@@ -98,7 +98,7 @@ def calibrate_for(spec: ProgramSpec, target: Target, available: Sequence[Any], n
 def _with_curvature(training: devices.MemoryNeed, program: programs.Program, spec: ProgramSpec) -> devices.MemoryNeed:
     """The need of training, or of curvature where it is measured, which takes 4 to 14 times a step's memory.
 
-    Evaluation and census take less than training, probes a little more, for which the reserve is.
+    Evaluation and census take no more than training, probes a little more, for which the reserve is.
     """
     if not spec.config.train.curvature_every:
         return training

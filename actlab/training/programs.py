@@ -352,12 +352,14 @@ def _train(
 
 
 def _evaluate(model: Model, counts_hits: bool, params: Any, examples: Examples) -> steps.Evaluated:
-    """Small batches [N, B] are evaluated several at a time, as [M, B G]: small products are slow.
-
-    As many at a time as there are layers take no more memory than training, which keeps what each layer computes.
-    """
+    """Small batches [N, B] are evaluated several at a time, as [M, B G]: small products are slow."""
     n_batches, n_rows, length = examples.tokens.shape
-    most = max(1, min(model.spec.n_layers, n_batches, _EVALUATED // (n_rows * length)))
+    # No more memory than training needs: that has logits and their gradient, and three arrays [T, F] and fifteen [T, D]
+    # of each layer, which are those of one layer here.
+    spec = model.spec
+    logits, layer = 2 * spec.vocab_size, 3 * spec.d_hidden + 15 * spec.d_model
+    fits = (logits + spec.n_layers * layer) // (logits + layer)
+    most = max(1, min(fits, n_batches, _EVALUATED // (n_rows * length)))
     # Of numbers above half of that the one with the fewest batches, those added to fill the last group included.
     n_groups, n_together = min(
         ((-(-n_batches // each), each) for each in range(most // 2 + 1, most + 1)),

@@ -146,6 +146,19 @@ def probed(session, tiny, tmp_path_factory):
     return config, path, state
 
 
+def test_the_device_evaluates_step_0_while_the_host_traces_the_probes(session, tiny, tmp_path, monkeypatch):
+    order = []
+
+    def watched(of, name):
+        real = getattr(of, name)
+        monkeypatch.setattr(of, name, lambda self, *args: order.append(name) or real(self, *args))
+
+    for of, name in ((Program, "evaluation"), (Prober, "measure"), (Program, "scores")):
+        watched(of, name)
+    session(tmp_path, tiny, stop_after=0)
+    assert order[:3] == ["evaluation", "measure", "scores"]
+
+
 def test_probes_have_a_row_at_their_multiples_at_0_and_at_the_end(probed):
     _, path, _ = probed
     found = {row["step"]: row for row in metrics(path) if row["split"] == "probe"}

@@ -1,5 +1,6 @@
 """Lanes: each is the solo run, the length of calls changes no bit, a diverging lane disturbs nobody."""
 
+import functools
 import pathlib
 
 import jax
@@ -127,6 +128,12 @@ def test_evaluation_is_the_mean_over_weights(program_of):
     np.testing.assert_allclose(only, np.log(24), rtol=0.1, err_msg="a mean, of parameters that know nothing")
     assert whole.accuracy is None
     assert only.shape == (2,) and only[0] != only[1]
+
+
+def test_a_probe_is_traced_once():
+    traced = []
+    double = lambda x: traced.append(1) or 2 * x  # noqa: E731
+    assert jax.jit(functools.partial(programs._reproducible, double))(np.float32(3), 1) == 6 and len(traced) == 1
 
 
 @pytest.mark.parametrize("kind", ["decoder", "encoder"])
