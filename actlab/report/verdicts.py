@@ -159,7 +159,7 @@ def _limits(study: Study, compared: Compared) -> Iterator[str]:
         if warnings:
             yield f"{place}: {'; '.join(warnings)}." if place else f"Note: {'; '.join(warnings)}."
     for sentence in manifest.mixture(source.manifest for source in study.sources):
-        yield f"Versions: {sentence}."
+        yield f"Note: {sentence}."
     diverged = sum(result.status == "diverged" for result in results)
     if diverged:
         yield f"Diverged runs: {_counted(diverged, 'run')}, counted with the initial loss."

@@ -109,8 +109,6 @@ def run(
             with records.writing(), contextlib.closing(records):
                 lanes = [plan.lanes for plan in plans] or [(len(spec.names),) for spec in specs]
                 manifest.begin(records, config, description(tokens), command, _deal(specs, lanes, known), computed)
-                for sentence in manifest.mixture([records.manifest()]):
-                    console.print(f"warning     {sentence}")
                 # All processes read from it which parts there are, and one writes it.
                 devices.wait_for_processes("the manifest is written")
                 return Session(prepared, records, console).run(stop)
@@ -264,6 +262,7 @@ class Session:
         labelled = zip(self._specs, plan.labels(self._specs), strict=True)
         self._labels = {name: label for spec, label in labelled for name in spec.names}
         self._rows, self._ended = self._mended()
+        self._is_mixed = False  # whether it was said that sessions of several versions made the rows
         self._programs = {} if compiled is None else compiled  # by static fields and number of lanes
 
     def _mended(self) -> tuple[dict[str, Any], dict[str, int]]:
@@ -360,6 +359,10 @@ class Session:
             notes += [f"started from {source}" for source in sources]
             state = program.init(params)
         manifest.note(self._records, part, step, notes)
+        mixed = manifest.mixture([self._records.manifest()])
+        for sentence in mixed if not self._is_mixed else ():
+            console.print(f"warning     {sentence}")
+        self._is_mixed = bool(mixed)
         # After the checkpoint was read: one of another model is refused before anything is compiled.
         if not known:
             program = self._programs[key] = program.compile()

@@ -159,15 +159,25 @@ def looks(workdir: Workdir) -> list[str]:
 
 
 def mixture(manifests: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A sentence that names the commits, versions of jax and kinds of device, if the rows come from several."""
-    sessions = [session for one in manifests for session in one.get("sessions", ())]
+    """A sentence that names commits, versions of jax and kinds of device, if the rows were made by several of one."""
+    made = [session for one in manifests for session in _made_rows(one.get("sessions", ()))]
     found = {
-        "commits": {_short(session["commit"]) for session in sessions if session["commit"]},
-        "versions of jax": {session["packages"]["jax"] for session in sessions},
-        "kinds of device": {session["device"]["kind"] for session in sessions},
+        "commits": {_short(commit) for session in made if (commit := session.get("commit"))},
+        "versions of jax": {session["packages"]["jax"] for session in made if "packages" in session},
+        "kinds of device": {session["device"]["kind"] for session in made if "device" in session},
     }
-    several = [f"{what} {', '.join(sorted(values))}" for what, values in found.items() if len(values) > 1]
-    return [f"the rows come from {' and from '.join(several)}, and may differ by that"] if several else []
+    several = [f"several {what} ({', '.join(sorted(values))})" for what, values in found.items() if len(values) > 1]
+    return [f"the rows were made by {' and '.join(several)}, and may differ by that"] if several else []
+
+
+def _made_rows(sessions: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The sessions whose rows are left: what trains a part from step 0 drops those of the sessions before."""
+    of_part: dict[tuple[Any, str], list[Mapping[str, Any]]] = {}
+    for session in sessions:
+        for one in session.get("restored", ()):
+            part = session.get("job"), one["part"]
+            of_part[part] = [*(of_part.get(part, []) if one["step"] else []), session]
+    return [session for made in of_part.values() for session in made]
 
 
 def _short(commit: str) -> str:

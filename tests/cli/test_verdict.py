@@ -58,19 +58,34 @@ def test_a_study_that_grew_is_warned_of(study, file):
 
 
 def test_rows_of_several_commits_are_warned_of(study):
-    session = {"commit": "a" * 40, "device": {"kind": "cpu"}, "packages": {"jax": "0.10.2"}}
+    def session(step=8, part="0", commit="a" * 40, **others):
+        restored = [] if step is None else [{"part": part, "step": step}]
+        return {
+            "commit": commit,
+            "device": {"kind": "cpu"},
+            "packages": {"jax": "0.10.2"},
+            "restored": restored,
+            **others,
+        }
+
+    first, other = session(0), "b" * 40
     for sessions, sentence in (
-        ([session] * 2, ""),
-        ([session, session | {"commit": "b" * 40 + "-dirty"}], "from commits aaaaaaa, bbbbbbb-dirty, and"),
+        ([first, session()], ""),
+        ([first, session(commit=other + "-dirty")], "by several commits (aaaaaaa, bbbbbbb-dirty), and"),
         (
-            [session, session | {"device": {"kind": "H200"}, "packages": {"jax": "0.11.2"}}],
-            "from versions of jax 0.10.2, 0.11.2 and from kinds of device H200, cpu, and",
+            [first, session(device={"kind": "H200"}, packages={"jax": "0.11.2"})],
+            "by several versions of jax (0.10.2, 0.11.2) and several kinds of device (H200, cpu), and",
         ),
-        ([session, session | {"commit": None}], ""),
+        ([first, session(commit=None)], ""),
+        ([first, {"restored": [{"part": "0", "step": 8}]}], ""),
+        ([first, session(0, commit=other)], ""),  # which began again
+        ([first, session(None, commit=other)], ""),  # which trained nothing
+        ([first, session(0, "1", other)], "(aaaaaaa, bbbbbbb)"),
+        ([first | {"job": 0}, session(0, commit=other, job=1)], "(aaaaaaa, bbbbbbb)"),
     ):
         (study / "manifest.json").write_text(json.dumps(signed({"sessions": sessions})))
         out = " ".join(run(study).split())
-        assert sentence in out and ("the rows come" in out) == bool(sentence)
+        assert sentence in out and ("the rows were made by" in out) == bool(sentence)
 
 
 def test_a_question_may_be_repeated(study):

@@ -119,6 +119,7 @@ def _manifest(runs: Iterable[sweep.Run]) -> dict[str, object]:
         "commit": "0" * 40,
         "device": {"kind": "cpu", "count": 1, "host": "x86_64"},
         "packages": {"jax": "0.10.2"},
+        "restored": [{"part": "0", "step": 0}],
     }
     data = {"name": "story_grammar", "fingerprint": "0" * 64}
     return {"data": data, "sessions": [session_row], "parts": {"0": [run.name for run in runs]}}

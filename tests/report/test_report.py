@@ -166,7 +166,7 @@ def test_the_limits_name_the_commits_that_folders_come_from(six):
     both = (*study.sources, dataclasses.replace(study.sources[0], manifest=later))
     for sources, told in ((study.sources, False), (both, True)):
         page = report.build(dataclasses.replace(study, sources=sources), n_samples=0).html()
-        assert ("Versions: the rows come from commits 0000000, 1111111, and may" in page) == told
+        assert ("Note: the rows were made by several commits (0000000, 1111111), and may" in page) == told
 
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
