@@ -206,7 +206,9 @@ def faster_convergence(folder: pathlib.Path) -> Iterator[Reading]:
                 mean = math.fsum(shares.values()) / len(shares)
                 what = f"ReLU needs {mean:.2f} of GELU's steps, less 1"
                 effects[f"{place.where}, learning rate {rate:g}"] = what, paired(shares, dict.fromkeys(shares, 1.0))
-    yield from _judged("steps to the same loss, at low rates", effects, margin=EQUAL_SHARE)
+    yield from _judged(
+        f"steps to the same loss, at low rates, equal within {EQUAL_SHARE:.0%}", effects, margin=EQUAL_SHARE
+    )
 
 
 def _shares(place: Place, rate: float) -> dict[int, float]:

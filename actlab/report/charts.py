@@ -107,7 +107,8 @@ def styles(names: Sequence[str]) -> dict[str, Swatch]:
 
 def colour(names: Sequence[str], channel: Any = alt.Color) -> Any:
     """The channel of colour, or fill, of the field `activation`; the controls of the page are its legend."""
-    scale = alt.Scale(domain=list(names), range=[styles(names)[name].colour for name in names])
+    known = styles(names)
+    scale = alt.Scale(domain=list(names), range=[known[name].colour for name in names])
     return channel("activation:N", scale=scale, legend=None)
 
 
@@ -121,7 +122,8 @@ def lines(
 
     `legend` adds one, with what differs from LEGEND; `own` are the styles of `names` where these are no activations.
     """
-    drawn = own or [styles(names)[name] for name in names]
+    known = {} if own else styles(names)
+    drawn = own or [known[name] for name in names]
     shown = None if legend is None else alt.Legend(**{**LEGEND, **legend})
     dashes = [[_DASH * length for length in one.dashes] or [1, 0] for one in drawn]
     ranges = {"color": [one.colour for one in drawn], "strokeDash": dashes}
@@ -147,7 +149,7 @@ class Shown:
     """
 
     def __init__(self, study: Study, first: Sequence[str] = ()):
-        names = study.activations
+        self.names = names = study.activations
         self.many = len(names) > _COLOURED
         chosen = tuple(name for name in names if name in first) if self.many and first else names
         rates, seeds = tuple(map(rate, study.rates)), tuple(map(str, study.seeds))

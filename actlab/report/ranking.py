@@ -135,7 +135,7 @@ def dots(
             "shape": alt.Shape("state:N", scale=alt.Scale(domain=present, range=shapes), legend=legend),
         }
     else:
-        colour = charts.colour(names)
+        colour = charts.colour(shown.names)
         channels = {"color": alt.condition(charts.CHOSEN, colour, alt.value(charts.GREY)) if shown.many else colour}
     base = alt.Chart(charts.DATA).transform_filter(drawn)
     labels = alt.Axis(labelFontSize=min(12, step - 1))
