@@ -25,7 +25,7 @@ from actlab.training.losses import Examples, macro_f1
 from actlab.training.objectives import NEXT_TOKEN, NextToken, Objective
 from actlab.training.step import Lane
 
-_EVALUATED = 8192  # tokens that small batches are evaluated by: 8 times as many take 0.83 of the time (1.3M, a CPU)
+_EVALUATED = 8192  # tokens of small batches that are evaluated at a time, at most (experiments/performance)
 
 
 def lane_of(config: Config) -> Lane:
@@ -354,8 +354,8 @@ def _train(
 def _evaluate(model: Model, counts_hits: bool, params: Any, examples: Examples) -> steps.Evaluated:
     """Small batches [N, B] are evaluated several at a time, as [M, B G]: small products are slow."""
     n_batches, n_rows, length = examples.tokens.shape
-    # No more memory than training needs: that has logits and their gradient, and three arrays [T, F] and fifteen [T, D]
-    # of each layer, which are those of one layer here.
+    # As many as take no more memory than training, which keeps the logits, their gradient, and three arrays [T, F] and
+    # fifteen [T, D] of every layer; an evaluation has those of one layer at a time.
     spec = model.spec
     logits, layer = 2 * spec.vocab_size, 3 * spec.d_hidden + 15 * spec.d_model
     fits = (logits + spec.n_layers * layer) // (logits + layer)

@@ -163,6 +163,16 @@ def test_batches_that_are_evaluated_together_have_the_losses_of_each_alone(build
     assert (together[0].accuracy is not None) == (kind == "encoder")
 
 
+def test_batches_that_are_evaluated_together_take_no_more_memory_than_training(build, tiny):
+    config = replace(tiny, **{"model.n_layers": 6, "model.vocab_size": 4096})
+    program = build(config, LANES[:1])
+    batches = NEXT_TOKEN.scored(np.zeros((6, 4, 9), np.int32), np.ones((6, 4, 8), np.float32))
+    train, evaluate = (
+        program.lower(name, batches).compile().memory_analysis().temp_size_in_bytes for name in ("train", "evaluate")
+    )
+    assert evaluate <= train
+
+
 def test_lanes_are_as_many_as_the_program_was_built_for(program_of):
     with pytest.raises(ValueError, match="1 lanes"):
         program_of(LANES).with_lanes(LANES[:1])
