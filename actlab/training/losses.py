@@ -1,6 +1,7 @@
 """Losses in nats, computed in float32."""
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -197,14 +198,51 @@ def cross_entropy(logits: Float[Array, "*S V"], targets: Int[Array, "*S"]) -> Fl
 
 def _cross_entropy_forward(logits: Array, targets: Array) -> tuple[Array, Any]:
     chosen = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    most, powers, total = jax.lax.platform_dependent(logits, chosen, cuda=_powers_on_gpu, default=_powers)
+    return jnp.log(total) + (most - chosen), (powers, targets, total)
+
+
+def _powers(logits: Array, chosen: Array) -> tuple[Array, Array, Array]:
+    """The largest logit, e to the power of each logit less that, and the sum of the powers."""
     # `chosen` is never the larger, so it changes no number. But XLA then reads it before the exponentials, which can
     # overwrite the logits.
     most = jax.lax.stop_gradient(jnp.maximum(logits.max(axis=-1), chosen))
     # Kept for the backward pass: on CPU a sum that computes them itself takes five times as long. (One without a
     # backward pass still does.)
     powers = jnp.exp(logits - most[..., None])
-    total = powers.sum(axis=-1)
-    return jnp.log(total) + (most - chosen), (powers, targets, total)
+    return most, powers, powers.sum(axis=-1)
+
+
+def _powers_on_gpu(logits: Array, _: Array) -> tuple[Array, Array, Array]:
+    most, total = most_and_total(logits)
+    return most, jnp.exp(logits - most[..., None]), total
+
+
+@jax.custom_jvp
+def most_and_total(logits: Float[Array, "*S V"]) -> tuple[Float[Array, "*S"], Float[Array, "*S"]]:
+    """(m, sum of exp(logits - m)) with m the largest logit, which derivatives take as given.
+
+    Both in one reduction, which reads the logits once (Milakov and Gimelshein 2018, arXiv:1805.02867, algorithm 3): a
+    tenth of a step of 30M on an H200 (experiments/performance).
+    """
+
+    def join(one: Sequence[Array], other: Sequence[Array]) -> tuple[Array, Array]:
+        (most_1, total_1), (most_2, total_2) = one, other
+        shrunk = jnp.exp(-jnp.abs(most_1 - most_2))
+        total = jnp.where(most_1 >= most_2, total_1 + shrunk * total_2, shrunk * total_1 + total_2)
+        return jnp.maximum(most_1, most_2), total
+
+    # The least number, not -inf: two of those have no difference.
+    nothing = np.finfo(np.float32).min, np.float32(0)
+    return tuple(jax.lax.reduce((logits, jnp.ones_like(logits)), nothing, join, (logits.ndim - 1,)))
+
+
+@most_and_total.defjvp
+def _most_and_total_jvp(primals: Any, tangents: Any) -> Any:
+    (logits,), (dlogits,) = primals, tangents
+    most, total = most_and_total(logits)
+    powers = jnp.exp(logits - most[..., None])
+    return (most, total), (jnp.zeros_like(most), (powers * dlogits).sum(axis=-1))
 
 
 def _cross_entropy_backward(saved: Any, dloss: Array) -> Any:

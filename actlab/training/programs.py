@@ -222,13 +222,17 @@ def build(
     probe = over_lanes(_reproducible, probe_step, name="probe", n_shared=2)
     curvature = over_lanes(_reproducible, curvature_step, name="curvature", n_shared=2)
     census = over_lanes(probing.census, model, name="census", n_shared=1)
-    # XLA writes vectors of 256 bits by default, also where a CPU has 512; where it has fewer this changes nothing.
-    wide = {"xla_cpu_prefer_vector_width": 512} if mesh.devices.flat[0].platform == "cpu" else None
+    # XLA writes vectors of 256 bits by default, also where a CPU has 512; where it has fewer this changes nothing. On a
+    # GPU it starts kernels one after the other by default, also small ones that do not need each other.
+    options = {
+        "cpu": {"xla_cpu_prefer_vector_width": 512},
+        "gpu": {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"},
+    }.get(mesh.devices.flat[0].platform)
     functions = Functions(
         # The state comes out as it goes in: parameters are drawn where they will lie, and a donated buffer is used
         # again only for an output of the same sharding.
         init=jax.jit(init, out_shardings=shardings),
-        train=jax.jit(train, donate_argnums=0, out_shardings=(shardings, whole), compiler_options=wide),
+        train=jax.jit(train, donate_argnums=0, out_shardings=(shardings, whole), compiler_options=options),
         evaluate=jax.jit(evaluate, out_shardings=whole),
         probe=jax.jit(probe, out_shardings=whole),
         curvature=jax.jit(curvature, out_shardings=whole),

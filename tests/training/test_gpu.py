@@ -1,5 +1,6 @@
-"""Training on a GPU: `pytest -m gpu`, with XLA_FLAGS=--xla_gpu_deterministic_ops=true for the test of equal bits."""
+"""Training on a GPU: `pytest -m gpu`, with XLA_FLAGS=--xla_gpu_deterministic_ops=true for tests of equal bits."""
 
+import dataclasses
 import os
 
 import jax
@@ -12,6 +13,10 @@ from actlab.training.programs import Lane
 pytestmark = pytest.mark.gpu
 
 LANES = [Lane(seed, 3e-3, 0.1) for seed in (1, 2, 3)]
+DETERMINISTIC = pytest.mark.skipif(
+    "--xla_gpu_deterministic_ops=true" not in os.environ.get("XLA_FLAGS", ""),
+    reason="set XLA_FLAGS=--xla_gpu_deterministic_ops=true",
+)
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 
 
@@ -45,6 +50,20 @@ def test_a_gpu_trains_as_a_cpu_does(on_gpus, build, monkeypatch, dtype):
 
 
 @DTYPES
+@DETERMINISTIC
+def test_kernels_beside_each_other_give_the_bits_of_one_after_the_other(on_gpus, build, dtype):
+    config = replace(on_gpus, **{"train.dtype": dtype})
+
+    def serial(config, lanes):
+        program = build(config, lanes)
+        options = {"xla_gpu_command_buffer_scheduling_mode": "SERIALIZE"}
+        train = program.lower("train").compile(compiler_options=options)
+        return dataclasses.replace(program, functions=program.functions._replace(train=train))
+
+    np.testing.assert_array_equal(losses(build, config, LANES), losses(serial, config, LANES))
+
+
+@DTYPES
 def test_lanes_side_by_side_train_as_one_alone(on_gpus, build, dtype):
     config = replace(on_gpus, **{"train.dtype": dtype})
     together = losses(build, config, LANES)
@@ -53,9 +72,8 @@ def test_lanes_side_by_side_train_as_one_alone(on_gpus, build, dtype):
 
 
 @DTYPES
+@DETERMINISTIC
 def test_a_resume_is_exact_where_kernels_add_in_a_fixed_order(on_gpus, session, tmp_path, dtype):
-    if "--xla_gpu_deterministic_ops=true" not in os.environ.get("XLA_FLAGS", ""):
-        pytest.skip("set XLA_FLAGS=--xla_gpu_deterministic_ops=true")
     config = replace(on_gpus, **{"train.dtype": dtype})
     whole, *_ = session(tmp_path / "whole", config, LANES)
     for stop_after in (2, 1, None):

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 from actlab import models
@@ -21,8 +21,16 @@ from actlab.training.losses import chunked_sum, cross_entropy, weighted_sum
 from actlab.training.objectives import NEXT_TOKEN
 
 
+@pytest.fixture(params=["own", "gpu"])
+def powers(request, monkeypatch):
+    """Cross-entropy by both of its ways, a GPU's too."""
+    if request.param == "gpu":
+        monkeypatch.setattr(losses, "_powers", losses._powers_on_gpu)
+
+
+@pytest.mark.usefixtures("powers")
 @given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.1, 1.0, 30.0]))
-@settings(max_examples=20)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_cross_entropy_is_minus_log_softmax(seed, scale):
     rng = np.random.default_rng(seed)
     logits, targets = rng.normal(size=(2, 3, 5)) * scale, rng.integers(0, 5, (2, 3))
@@ -34,6 +42,7 @@ def test_cross_entropy_is_minus_log_softmax(seed, scale):
     )
 
 
+@pytest.mark.usefixtures("powers")
 def test_huge_logits_give_finite_losses_and_gradients():
     logits = jnp.array([[[1e4, -1e4, 0.0]]])
     loss, slope = jax.value_and_grad(lambda x: cross_entropy(x, jnp.array([[1]])).sum())(logits)
@@ -41,6 +50,18 @@ def test_huge_logits_give_finite_losses_and_gradients():
     np.testing.assert_allclose(slope, [[[1.0, -1.0, 0.0]]])
 
 
+@pytest.mark.usefixtures("powers")
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_loss_of_logits_that_are_no_numbers_is_none_either(bad):
+    logits = np.zeros((3, 300), np.float32)
+    logits[0, 299] = logits[1, 0] = bad
+    logits[2, 7] = -np.inf
+    found = cross_entropy(jnp.array(logits), jnp.array([1, 1, 1]))
+    assert not np.isfinite(found[:2]).any()
+    np.testing.assert_allclose(found[2], np.log(299), rtol=1e-6)
+
+
+@pytest.mark.usefixtures("powers")
 def test_the_gradient_is_softmax_less_the_target():
     rng = np.random.default_rng(0)
     logits, targets, weights = rng.normal(size=(6, 5)) * 3, rng.integers(0, 5, 6), rng.normal(size=6)
@@ -48,6 +69,16 @@ def test_the_gradient_is_softmax_less_the_target():
     ours = jax.jit(jax.grad(loss))(np.float32(logits))
     softmax = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     np.testing.assert_allclose(ours, (softmax - np.eye(5)[targets]) * weights[:, None], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.usefixtures("powers")
+def test_the_second_derivative_is_that_of_softmax():
+    rng = np.random.default_rng(1)
+    logits = rng.normal(size=5)
+    of_row = lambda x: cross_entropy(x[None], jnp.array([2]))[0]  # noqa: E731
+    softmax = np.exp(logits) / np.exp(logits).sum()
+    expected = np.diag(softmax) - np.outer(softmax, softmax)
+    np.testing.assert_allclose(jax.hessian(of_row)(np.float32(logits)), expected, rtol=1e-5, atol=1e-6)
 
 
 def inputs(dtype=jnp.float32, bias=True):
