@@ -47,6 +47,11 @@ class Place:
         """Its steps of warmup."""
         return next(int(dict(run.axes)[WARMUP]) for runs in self.runs.values() for run in runs.values())
 
+    @property
+    def text(self) -> str:
+        """The name of its data."""
+        return next(run.data for runs in self.runs.values() for run in runs.values())
+
     @functools.cached_property
     def grid(self) -> Grid:
         """Its losses."""
@@ -137,9 +142,11 @@ def follow_ups(folder: pathlib.Path) -> Iterator[Reading]:
     """B07, B13: GELU is lower in the arms that change one thing, such as length or initialisation, at their rates."""
     tables = places(folder, DECODER)
     plain = max((place for place in tables if place.table == DECODER), key=lambda place: place.warmup, default=None)
+    # An arm on another text also has another size.
+    tables = [place for place in tables if plain and place.text == plain.text]
     effects = {}
     for place in tables:
-        for rate in place.grid.rates("relu", "gelu") if plain and place.table != DECODER else ():
+        for rate in place.grid.rates("relu", "gelu") if place.table != DECODER else ():
             gap, what = place.less("gelu", "relu", rate), f"at {rate:g}, GELU's loss less ReLU's"
             if plain and rate in plain.grid.rates("relu", "gelu"):
                 change = paired(*(_gaps(one, rate) for one in (place, plain)))

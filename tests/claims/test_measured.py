@@ -72,6 +72,15 @@ def test_robustness_to_high_rates_is_that_to_rates_above_the_best(tmp_path):
     assert settle("B12", tmp_path).verdict == "refuted"
 
 
+def test_an_arm_on_another_text_changes_more_than_one_thing(tmp_path):
+    folder, cells = tmp_path / measured.DECODER, {("relu", 1e-3): 1.0, ("gelu", 1e-3): 1.1}
+    table(folder, cells)
+    table(folder / "gain", cells)
+    table(folder / "larger", cells, data=lambda *_: "story_grammar")
+    (reading,) = of("B07", tmp_path)
+    assert ["gain" in arm.where for arm in reading.arms] == [True]
+
+
 def test_a_stand_in_of_a_study_is_printed_and_does_not_decide(tmp_path):
     losses = {("relu", 1e-3): 1.0, ("relu", 1e-2): 2.0, ("gelu", 1e-3): 1.0}
     table(tmp_path / measured.DECODER, {**losses, ("gelu", 1e-2): (2.5, 2.52, 2.49, 2.51, 2.48, 2.5)})

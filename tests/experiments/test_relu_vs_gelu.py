@@ -1,7 +1,9 @@
 """The follow-up arms of relu_vs_gelu: each changes one thing, and their table is what the rows say."""
 
+import collections
 import csv
 import pathlib
+import re
 
 import commands
 import numpy as np
@@ -120,14 +122,24 @@ def test_the_committed_table_follows_from_the_committed_runs(tmp_path, capsys):
 def test_the_table_at_10m_is_what_its_rows_say():
     printed = commands.run(scripts.load(ROOT / "char.py").main).splitlines()
     text = (ROOT / "README.md").read_text()
-    assert len(printed) == 6 and all(line in text for line in printed)
+    assert len(printed) == 5 and all(line in text for line in printed)
     rows = list(csv.DictReader((ROOT / "char.csv").read_text().splitlines()))
-    found = {
-        name: [
-            float(row["validation_loss"]) for row in rows if list(row.values())[:3] + [row["step"]] == [*place, "825"]
-        ]
-        for name, place in {f: ("char-gain", f, "0.001") for f in ("gelu", "relu")}.items()
-    }
+    found = {name: [float(row["validation_loss"]) for row in rows if place(row, name)] for name in ("gelu", "relu")}
     differences = np.subtract(found["gelu"], found["relu"])
     low, high = t_interval(differences)
-    assert f"{differences.mean():.4f} ({low:.4f} to {high:.4f})" in printed[3] and len(differences) == 4
+    assert printed[-1].split(" | ")[-1] == f"{differences.mean():.4f} ({low:.4f} to {high:.4f}) |"
+    assert len(differences) == 4 and printed[2].endswith("|  |")  # the first training was cut off
+
+
+def place(row, name):
+    return (row["arm"], row["activation"], row["learning_rate"], row["step"]) == ("char-gain", name, "0.003", "1100")
+
+
+def test_at_10m_the_numbers_of_the_page_are_those_of_the_tables():
+    text = (ROOT / "README.md").read_text()
+    for table in ("char_0.02.csv", "char-gain/results.csv", "char-gain_3e-3.csv"):
+        losses = collections.defaultdict(list)
+        for row in csv.DictReader((ROOT / table).read_text().splitlines()):
+            losses[row["activation"], row["learning_rate"]].append(float(row["test_loss"]))
+        for found in losses.values():
+            assert re.search(rf"(\*\*)?{np.mean(found):.4f}(\*\*)? \({np.std(found, ddof=1):.4f}\)", text)
