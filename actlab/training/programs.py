@@ -222,12 +222,15 @@ def build(
     probe = over_lanes(_reproducible, probe_step, name="probe", n_shared=2)
     curvature = over_lanes(_reproducible, curvature_step, name="curvature", n_shared=2)
     census = over_lanes(probing.census, model, name="census", n_shared=1)
-    # XLA writes vectors of 256 bits by default, also where a CPU has 512; where it has fewer this changes nothing. On a
-    # GPU it starts kernels one after the other by default, also small ones that do not need each other.
-    options = {
-        "cpu": {"xla_cpu_prefer_vector_width": 512},
-        "gpu": {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"},
-    }.get(mesh.devices.flat[0].platform)
+    options: dict[str, Any] = {}
+    platform = mesh.devices.flat[0].platform
+    if platform == "cpu":
+        # By default XLA writes vectors of 256 bits, also where a CPU has 512; where it has fewer this changes nothing.
+        options = {"xla_cpu_prefer_vector_width": 512}
+    elif platform == "gpu" and not config.devices.remat:
+        # By default kernels start one after the other, also small ones that do not need each other. Side by side they
+        # share no memory: up to half as much again, and all that `remat` saves.
+        options = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
     functions = Functions(
         # The state comes out as it goes in: parameters are drawn where they will lie, and a donated buffer is used
         # again only for an output of the same sharding.

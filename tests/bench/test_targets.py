@@ -32,6 +32,17 @@ config, devices = Case("char", "bfloat16", split="fsdp").config(8), targets.pars
 program = programs.build(models.build(config.model), config, [programs.Lane(1, 1e-3, 0.1)], NEXT_TOKEN, devices)
 print(*(kind for kind, *_ in targets.collectives(program.lower("train").compile().as_text())))
 """
+# MiB of temporaries of six lanes, without and with blocks computed again.
+MEMORY = """
+from actlab.training import targets
+targets.prepare()
+from actlab.bench import targets as bench
+
+cases = [bench.Case("char", "bfloat16", lanes=6, remat=remat) for remat in (False, True)]
+for case in cases:
+    program = bench._built(case, 1, targets.parse("h100").devices())[2]
+    print(program.lower("train").compile().memory_analysis().temp_size_in_bytes >> 20)
+"""
 LONG = [
     f"--config.{change}"
     for change in ("data.n_stories=2000", "model.context=512", "model.n_heads=2", "train.dtype=bfloat16")
@@ -180,3 +191,6 @@ def test_the_extras_install_and_compile_a_program_for_each_target(tmp_path, extr
         # Parameters are gathered and gradients added up. Units would be exchanged if heads or units were split too.
         done = subprocess.run([python, "-c", SPLIT], cwd=ROOT, capture_output=True, text=True, check=True)
         assert set(done.stdout.split()) == {"all-gather", "all-reduce", "reduce-scatter"}
+        done = subprocess.run([python, "-c", MEMORY], cwd=ROOT, capture_output=True, text=True, check=True)
+        kept, again = map(int, done.stdout.split())
+        assert again < kept / 2
