@@ -119,6 +119,15 @@ def test_side_by_side_each_lane_needs_room_to_work_and_in_turn_they_share_it():
     assert devices_lib.memory_of(one.on("cpu"), 4, False) == 4 * (20 + 30)
 
 
+def test_lanes_side_by_side_on_a_gpu_share_less_memory_than_one_after_the_other():
+    need = MemoryNeed(state=10, work=40)
+    of = devices_lib.memory_of
+    assert of(need.on("gpu"), 4, False) == 4 * (10 + 50) and of(need.on("gpu"), 1, False) == 10 + 40
+    assert of(need.on("gpu"), 4, True) == 4 * 10 + 40 + 10
+    for need_there in (need.on("gpu", remat=True), need.on("tpu")):
+        assert of(need_there, 4, False) == 4 * (10 + 40)
+
+
 def test_the_product_is_that_of_the_models_feed_forward():
     config = replace(Config(), **{"model.d_model": 96, "data.batch_size": 3, "model.context": 40})
     product = devices_lib.product_of(config)
