@@ -142,13 +142,14 @@ def follow_ups(folder: pathlib.Path) -> Iterator[Reading]:
     """B07, B13: GELU is lower in the arms that change one thing, such as length or initialisation, at their rates."""
     tables = places(folder, DECODER)
     plain = max((place for place in tables if place.table == DECODER), key=lambda place: place.warmup, default=None)
-    # An arm on another text also has another size.
-    tables = [place for place in tables if plain and place.text == plain.text]
+    if plain is None:
+        return
+    tables = [place for place in tables if place.text == plain.text]  # another text is a second change
     effects = {}
     for place in tables:
         for rate in place.grid.rates("relu", "gelu") if place.table != DECODER else ():
             gap, what = place.less("gelu", "relu", rate), f"at {rate:g}, GELU's loss less ReLU's"
-            if plain and rate in plain.grid.rates("relu", "gelu"):
+            if rate in plain.grid.rates("relu", "gelu"):
                 change = paired(*(_gaps(one, rate) for one in (place, plain)))
                 before = plain.less("gelu", "relu", rate).mean
                 what += f" ({before:+.4f} as it is, changed by {_numbers(change)})"

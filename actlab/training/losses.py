@@ -233,7 +233,7 @@ def most_and_total(logits: Float[Array, "*S V"]) -> tuple[Float[Array, "*S"], Fl
         return jnp.maximum(most_1, most_2), total
 
     # The least number, not -inf: two of those have no difference.
-    nothing = np.finfo(np.float32).min, np.float32(0)
+    nothing = jnp.array(jnp.finfo(logits.dtype).min, logits.dtype), jnp.zeros((), logits.dtype)
     return tuple(jax.lax.reduce((logits, jnp.ones_like(logits)), nothing, join, (logits.ndim - 1,)))
 
 
