@@ -245,7 +245,7 @@ def options(platform: str, n_devices: int, remat: bool) -> dict[str, Any]:
         return {"xla_cpu_prefer_vector_width": 512}
     if platform == "gpu" and n_devices == 1 and not remat:
         # By default kernels start one after the other, also small ones that do not need each other. Side by side they
-        # share less memory: temporaries are up to 1.6 times as large, and with remat as if nothing were computed again.
+        # share less memory: temporaries are up to 1.5 times as large, and with remat as if nothing were computed again.
         # On several GPUs it has not been run.
         return {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
     return {}
