@@ -143,7 +143,8 @@ def _plan(spec: ProgramSpec, calibration: Calibration, mesh: jax.sharding.Mesh, 
     config, n_lanes = spec.config, len(spec.names)
     n_lane, per_lane = mesh.shape["lane"], mesh.size // mesh.shape["lane"]
     by_map = devices.maps_lanes(config, mesh)
-    need = calibration.need.on(mesh.devices.flat[0].platform, config.devices.remat)
+    platform = mesh.devices.flat[0].platform
+    need = calibration.need.on(platform, devices.kernels_together(platform, mesh.size, config.devices.remat))
     fits = devices.most_lanes(need, by_map, free) * n_lane
     lanes = devices.split_lanes(n_lanes, min(fits, config.devices.max_lanes or fits), n_lane)
     at_once = -(-max(lanes) // n_lane)  # lanes on a device

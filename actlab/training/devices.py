@@ -191,12 +191,20 @@ class MemoryNeed(NamedTuple):
     copies: int = 1
     together: float = 1.0
 
-    def on(self, platform: str, remat: bool = False) -> "MemoryNeed":
+    def on(self, platform: str, kernels_together: bool = False) -> "MemoryNeed":
         """The need on devices of a platform: of a CPU, whose memory is the host's, with the copy of a checkpoint."""
-        # On a GPU the kernels of lanes run side by side, but for remat, and share less memory: 1.04 to 1.25 times as
-        # much a lane for 2 to 16 lanes, by the compilers of A100 and H100.
-        together = 1.25 if platform == "gpu" and not remat else 1.0
-        return self._replace(copies=2 if platform == "cpu" else 1, together=together)
+        # Kernels side by side share less memory: those of 2 to 16 lanes take 1.04 to 1.25 times as much a lane as one,
+        # by the compilers of A100 and H100.
+        return self._replace(copies=2 if platform == "cpu" else 1, together=1.25 if kernels_together else 1.0)
+
+
+def kernels_together(platform: str, n_devices: int, remat: bool) -> bool:
+    """Whether kernels that do not need each other run side by side in training: on one GPU, but for `remat`.
+
+    By default XLA starts them one after the other. Side by side they share less memory: temporaries are up to 1.5 times
+    as large, and with remat as if nothing were computed again. On several GPUs it has not been run.
+    """
+    return platform == "gpu" and n_devices == 1 and not remat
 
 
 def memory_need(compiled: Any) -> MemoryNeed:

@@ -222,12 +222,17 @@ def build(
     probe = over_lanes(_reproducible, probe_step, name="probe", n_shared=2)
     curvature = over_lanes(_reproducible, curvature_step, name="curvature", n_shared=2)
     census = over_lanes(probing.census, model, name="census", n_shared=1)
-    fast = options(mesh.devices.flat[0].platform, mesh.size, config.devices.remat)
+    platform, options = mesh.devices.flat[0].platform, {}
+    if platform == "cpu":
+        # By default XLA writes vectors of 256 bits, also where a CPU has 512; where it has fewer this changes nothing.
+        options = {"xla_cpu_prefer_vector_width": 512}
+    elif devices.kernels_together(platform, mesh.size, config.devices.remat):
+        options = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
     functions = Functions(
         # The state comes out as it goes in: parameters are drawn where they will lie, and a donated buffer is used
         # again only for an output of the same sharding.
         init=jax.jit(init, out_shardings=shardings),
-        train=jax.jit(train, donate_argnums=0, out_shardings=(shardings, whole), compiler_options=fast),
+        train=jax.jit(train, donate_argnums=0, out_shardings=(shardings, whole), compiler_options=options),
         evaluate=jax.jit(evaluate, out_shardings=whole),
         probe=jax.jit(probe, out_shardings=whole),
         curvature=jax.jit(curvature, out_shardings=whole),
@@ -236,19 +241,6 @@ def build(
     width = objective.width(model.spec.context)
     rows_shape = (len(lanes), longest_call(config), config.data.batch_size, width)
     return Program(functions, lanes_R, mesh, rows_shape, jax.tree.map(_described, abstract_state, shardings))
-
-
-def options(platform: str, n_devices: int, remat: bool) -> dict[str, Any]:
-    """XLA's options for training on devices of a platform."""
-    if platform == "cpu":
-        # By default XLA writes vectors of 256 bits, also where a CPU has 512; where it has fewer this changes nothing.
-        return {"xla_cpu_prefer_vector_width": 512}
-    if platform == "gpu" and n_devices == 1 and not remat:
-        # By default kernels start one after the other, also small ones that do not need each other. Side by side they
-        # share less memory: temporaries are up to 1.5 times as large, and with remat as if nothing were computed again.
-        # On several GPUs it has not been run.
-        return {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
-    return {}
 
 
 def longest_call(config: Config) -> int:

@@ -119,13 +119,20 @@ def test_side_by_side_each_lane_needs_room_to_work_and_in_turn_they_share_it():
     assert devices_lib.memory_of(one.on("cpu"), 4, False) == 4 * (20 + 30)
 
 
-def test_lanes_side_by_side_on_a_gpu_share_less_memory_than_one_after_the_other():
-    need = MemoryNeed(state=10, work=40)
-    of = devices_lib.memory_of
-    assert of(need.on("gpu"), 4, False) == 4 * (10 + 50) and of(need.on("gpu"), 1, False) == 10 + 40
-    assert of(need.on("gpu"), 4, True) == 4 * 10 + 40 + 10
-    for need_there in (need.on("gpu", remat=True), need.on("tpu")):
-        assert of(need_there, 4, False) == 4 * (10 + 40)
+def test_lanes_whose_kernels_run_side_by_side_share_less_memory():
+    need, of = MemoryNeed(state=10, work=40), devices_lib.memory_of
+    together = need.on("gpu", kernels_together=True)
+    assert of(together, 4, False) == 4 * (10 + 50) and of(together, 1, False) == 10 + 40
+    assert devices_lib.most_lanes(together, False, 1000) == 900 // (10 + 50)
+    assert of(together, 4, True) == 4 * 10 + 40 + 10
+    assert of(need.on("gpu"), 4, False) == 4 * (10 + 40)
+
+
+def test_kernels_run_side_by_side_on_one_gpu_that_need_not_save_memory():
+    found = {
+        case: devices_lib.kernels_together(*case) for case in itertools.product(("cpu", "gpu"), (1, 2), (False, True))
+    }
+    assert [case for case, together in found.items() if together] == [("gpu", 1, False)]
 
 
 def test_the_product_is_that_of_the_models_feed_forward():

@@ -284,11 +284,6 @@ def test_recomputed_blocks_give_the_same_gradients(tiny, build):
     assert again > first, "nothing is computed again"
 
 
-@pytest.mark.parametrize(("n_gpus", "remat", "together"), [(1, False, True), (1, True, False), (2, False, False)])
-def test_kernels_run_side_by_side_on_one_gpu_that_need_not_save_memory(n_gpus, remat, together):
-    assert ("CONCURRENT" in programs.options("gpu", n_gpus, remat).values()) == together
-
-
 def test_a_call_reads_no_rows_beyond_the_next_interval(tiny, build):
     off = {"train.probe_every": 0, "train.census_every": 0, "optimizer.warmup_steps": 0}
     long = {"train.steps_per_call": 100_000, "train.n_steps": 40, "train.eval_every": 60, "train.checkpoint_every": 60}
