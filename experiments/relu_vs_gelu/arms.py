@@ -38,6 +38,7 @@ GAP = ("gap", "gap_low", "gap_high")
 LABELS = {
     PLAIN: "as it is",
     "gain": "initialisation by gain",
+    "fan_in": "initialisation by fan-in",
     "twice": "twice the steps",
     "four_times": "four times the steps",
     "biases": "biases",

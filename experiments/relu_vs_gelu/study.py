@@ -2,8 +2,8 @@
 
 Command: python -m actlab.main --config=experiments/relu_vs_gelu/study.py[:small|char|paper] --workdir=runs/relu_vs_gelu
 Two activations, five learning rates, six seeds, without warmup and with 2% of it: 120 runs, a rate at a time.
-Follow-up arms: presets gain, twice, four_times, biases, no_decay, of the small size with warmup at two rates (24 runs);
-char-gain, paper-gain and so on in full.
+Follow-up arms: presets gain, fan_in, twice, four_times, biases, no_decay, of the small size with warmup at two rates
+(24 runs); char-gain, paper-gain and so on in full.
 Expected time: small about 5 hours on 2 CPU cores, an arm about 1 (twice 2, four_times 4); --dry_run tells that of this
 machine.
 Expected loss: small on the excerpt of TinyStories 1.10 (GELU) and 1.11 nats/byte (ReLU) at 3e-3 with warmup, 1.4 to 1.6
@@ -32,6 +32,7 @@ SMALL = {
 SIZES = ("small", "char", "paper")
 ARMS = {
     "gain": {"model.init": "gain"},
+    "fan_in": {"model.init": "fan_in"},
     "twice": {"longer": 2},
     "four_times": {"longer": 4},
     "biases": {"model.use_bias": True},

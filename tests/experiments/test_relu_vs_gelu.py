@@ -34,6 +34,7 @@ def test_arms_change_one_thing():
     }
     assert {arm: paths - {"sweep"} for arm, paths in changed.items()} == {
         "gain": {"model.init"},
+        "fan_in": {"model.init"},
         "twice": {"train.n_steps"},
         "four_times": {"train.n_steps"},
         "biases": {"model.use_bias"},
