@@ -60,9 +60,9 @@ def suggestion(name: str, valid: Iterable[str]) -> str:
     if near:
         return f"did you mean {near[0]!r}?"
     if len(valid) <= _FEW:
-        return f"valid: {', '.join(valid)}."
+        return f"choose one of {', '.join(valid)}."
     first, second, third = map(repr, nearest)
-    return f"the nearest of {len(valid):,} names are {first}, {second} and {third}."
+    return f"choose another; the nearest of {len(valid):,} names are {first}, {second} and {third}."
 
 
 def _likeness(name: str, word: str) -> float:

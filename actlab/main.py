@@ -15,7 +15,6 @@ says that the work is done. Exit codes: 0 finished, 2 the input must change (one
 stopped by SIGINT and SIGTERM after saving; a second one ends the process at once.
 """
 
-import pathlib
 from collections.abc import Sequence
 
 from absl import flags
@@ -33,14 +32,11 @@ def main(argv: Sequence[str]) -> int:
     given = flags.FlagValues()
     command.define_config(given)
     command.define_activations(given)
-    command.define_path("workdir", None, "Folder to train in.", given)
+    command.define_training(given)
     flags.DEFINE_string("run", None, "Name of one run of a sweep.", flag_values=given)
     flags.DEFINE_bool("dry_run", False, "Prints the plan and trains nothing.", flag_values=given)
     flags.DEFINE_string(
         "target", None, "With --dry_run: plans for h100, h200, a100, v4, v5e or v6e, or v5e:8.", flag_values=given
-    )
-    flags.DEFINE_bool(
-        "extend", False, "Adds the runs that the sweep has now to a workdir begun with fewer values.", flag_values=given
     )
     flags.DEFINE_bool(
         "compilation_cache",
@@ -57,9 +53,7 @@ def main(argv: Sequence[str]) -> int:
     if given.fields:
         print(command.listed_fields())
         return 0
-    workdir = pathlib.Path(given.workdir) if given.workdir else None
-    if given.extend and not workdir:
-        raise UserError("--extend is given without --workdir: name the folder of the runs that are there.")
+    workdir = command.training_workdir(given)
     profile = command.output_folder("profile", given.profile) if given.profile else None
     if profile:
         command.refuse(given, ["workdir", "dry_run", "extend"], "has no effect with --profile")

@@ -10,7 +10,7 @@ def test_the_nearest_name_is_offered_and_a_changed_place_is_nearer_than_a_lost_l
 
 
 def test_where_none_is_near_a_few_names_are_listed_and_of_many_the_nearest_three():
-    assert suggestion("xyz", ["tanh", "relu"]) == "valid: relu, tanh."
+    assert suggestion("xyz", ["tanh", "relu"]) == "choose one of relu, tanh."
     many = suggestion("my_run-13-of_the_sweep", [f"run-{index:04d}" for index in range(1330)])
     assert "1,330" in many and len(set(re.findall(r"'run-\d{4}'", many))) == 3 and "'run-0013'" in many
     assert len(suggestion("", map(str, range(50)))) < 80

@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 from scipy import special
 
-from actlab.analysis.effects import ALPHA, DECIMALS, Verdict, fewest_seeds, paired_resolution
+from actlab.analysis.effects import ALPHA, DECIMALS, Verdict, fewest_seeds, paired_resolution, require_margin
 from actlab.errors import UserError
 
 BLOCK = 2  # fresh seeds of each activation that train between two looks
@@ -150,8 +150,7 @@ def trends(
 
 
 def _check(margin: float, scales: Sequence[Mapping[str, Float64[np.ndarray, "_"]]]) -> None:
-    if not 0 < margin < math.inf:
-        raise UserError(f"margin={margin}: give a positive number, the largest difference that counts as none.")
+    require_margin(margin)
     for losses in scales:
         if len({len(row) for row in losses.values()}) > 1:
             raise UserError(f"losses of {', '.join(losses)} have unequal numbers of seeds: pair them first.")
@@ -165,7 +164,7 @@ def _failing(
     """1 from the first seed on with which a run failed, 0 before."""
     found = {}
     for name, row in losses.items():
-        of = [one[name] for one in failed if one and name in one]
+        of = [one[name] for one in failed if one is not None]
         found[name] = np.maximum.accumulate(np.any(of, axis=0).astype(int)) if of else np.zeros(len(row), int)
     return found
 
@@ -174,7 +173,8 @@ def _allowed(
     failing: Mapping[str, Int[np.ndarray, "n"]], allowances: Mapping[str, float] | None
 ) -> dict[str, Float64[np.ndarray, "n"]]:
     """The allowance after each seed: infinite once a run failed."""
-    return {name: np.where(row, math.inf, (allowances or {}).get(name, 0.0)) for name, row in failing.items()}
+    given = dict.fromkeys(failing, 0.0) if allowances is None else allowances
+    return {name: np.where(row, math.inf, given[name]) for name, row in failing.items()}
 
 
 def _state(

@@ -15,12 +15,11 @@ from actlab.adaptive import search
 from actlab.adaptive.judgement import BLOCK, PairState, judge, trends
 from actlab.analysis import validity
 from actlab.analysis.effects import DIFFERENT, Verdict
-from actlab.analysis.validity import Check, Law, at_most, residuals
+from actlab.analysis.validity import COLLAPSED, Check, Law, at_most, residuals
 
 _SEEDS = 40  # looked at after each
 _PLANTED = 3.0  # residual sd
 _MARGIN = 0.25  # residual sd
-_COLLAPSED = 300.0  # residual sd
 _START = 1e-3
 _DRIFT = 2.0  # steps by which the optimum after no training lies below that at the end
 _GRID = (6, 8)  # rates and seeds of the fixed design that the saving is measured against
@@ -155,7 +154,7 @@ def _outcome(world: World, rng: np.random.Generator, effect: float = 0.0, margin
         failed[name] = fates[arm] < _share(world, arm, step)
         noise = world.spread[arm] * residuals(world.laws[arm], (_SEEDS,), rng)
         values = _level(world, arm, step) + shared + noise + (effect - world.better if arm == 0 else 0.0)
-        losses[name] = np.where(failed[name], _COLLAPSED, values)
+        losses[name] = np.where(failed[name], COLLAPSED, values)
         allowances[name] = found[arm].allowance
     pairs = judge(losses, margin, allowances, failed)
     if any(row.any() for row in failed.values()):
@@ -202,6 +201,6 @@ def _search(world: World, arm: int, rng: np.random.Generator) -> tuple[search.Fo
             own = noise.setdefault(rate, own)
             losses = _level(world, arm, step + _DRIFT * (1 - part)) + shared + own + (1 / part - 1) ** 0.5 * early
             failed = fates < _share(world, arm, step)
-            losses = np.where(failed, _COLLAPSED, losses)
+            losses = np.where(failed, COLLAPSED, losses)
             known[rate] = search.Progress(rung, tuple(losses.tolist()), tuple(failed.tolist()))
     return tasks, runs

@@ -12,10 +12,8 @@ from jaxtyping import Float, Float32, Int
 from scipy import stats
 
 from actlab.analysis.contrasts import Grid
-from actlab.analysis.effects import CONFIDENCE, Interval
+from actlab.analysis.effects import CONFIDENCE, RESAMPLES, Interval
 from actlab.workdir.documents import Documents
-
-_RESAMPLES = 9_999
 
 
 def seeds_and_documents(nats_SD: Float[np.ndarray, "S D"], targets_D: Int[np.ndarray, "D"]) -> Interval | None:
@@ -88,5 +86,5 @@ def of_pair(names: Sequence[str], grid: Grid, documents: Mapping[str, Documents]
 def _drawn(n_seeds: int, n_documents: int) -> tuple[Float32[np.ndarray, "M S"], Float32[np.ndarray, "M D"]]:
     """How often each resample has each seed and each document; kept, since all pairs of a study have as many."""
     rng = np.random.default_rng(0)
-    counts = [rng.multinomial(n, np.full(n, 1 / n), _RESAMPLES) for n in (n_seeds, n_documents)]
+    counts = [rng.multinomial(n, np.full(n, 1 / n), RESAMPLES) for n in (n_seeds, n_documents)]
     return counts[0].astype(np.float32), counts[1].astype(np.float32)

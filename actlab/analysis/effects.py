@@ -26,7 +26,7 @@ ALPHA, CONFIDENCE, POWER = 0.05, 0.95, 0.8
 MARGIN = 0.0025
 # Differences are rounded here: subtracting equal float64 losses leaves 1e-16, and losses are known to 1e-7 only.
 DECIMALS = 12
-_RESAMPLES = 9_999
+RESAMPLES = 9_999
 
 
 class Interval(NamedTuple):
@@ -344,7 +344,7 @@ def bca_interval(values: Values) -> Interval:
     low, high = stats.bootstrap(
         (values,),
         np.mean,
-        n_resamples=_RESAMPLES,
+        n_resamples=RESAMPLES,
         confidence_level=CONFIDENCE,
         method="BCa",
         rng=np.random.default_rng(0),
@@ -402,6 +402,12 @@ class Judgement:
         }
 
 
+def require_margin(margin: float) -> None:
+    """Raises UserError for a margin that is not positive and finite."""
+    if not 0 < margin < math.inf:
+        raise UserError(f"margin={margin}: give a positive number, the largest difference that counts as none.")
+
+
 def judge(effects: Sequence[Effect], margin: float = MARGIN, to_come: int = 0) -> list[Judgement]:
     """The verdict on each effect of a family. A difference that lies within the margin is equivalence, even if found.
 
@@ -412,8 +418,7 @@ def judge(effects: Sequence[Effect], margin: float = MARGIN, to_come: int = 0) -
     Raises:
         UserError: for a margin that is not positive and finite.
     """
-    if not 0 < margin < math.inf:
-        raise UserError(f"margin={margin}: give a positive number, the largest difference that counts as none.")
+    require_margin(margin)
     differ = adjusted([effect.p for effect in effects], to_come)
     equal = adjusted([effect.p_equivalence(margin) for effect in effects], to_come)
     family = sum(not effect.undecidable for effect in effects) + to_come

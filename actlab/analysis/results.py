@@ -18,6 +18,7 @@ from actlab.config import LOSS_UNITS, Config, sweep
 from actlab.errors import UserError
 from actlab.workdir import documents as documents_lib, integrity, manifest, records
 from actlab.workdir.documents import Documents
+from actlab.workdir.results import COLUMNS
 
 FILE = "results.csv"
 FINGERPRINT = 12  # digits of the data's fingerprint that a table has
@@ -29,11 +30,6 @@ _LOSSES = ("initial_loss", "final_loss")
 _NUMBERS = ("steps", "tokens", "parameters", "flops_per_token")
 # A gated feed-forward is rounded to a multiple of 8, which leaves a small difference in size; more is another scale.
 _OTHER_SCALE, _NOTEWORTHY = 0.05, 0.01
-# Of tables older than the column of that name, in its words, by fingerprint of the data, tokenizer and objective.
-_TRIVIAL_LOSS = {
-    ("519a986d5f4d", "bytes", "next_token"): 2.272,  # the excerpt of TinyStories, its first 2^17 validation bytes
-    ("d6d428f90587", "wordpiece", "masked_token"): 5.845,  # 10,000 stories of story_grammar 1.0.0
-}
 # The largest difference that counts as none: of next tokens in nats per byte of text, else in the unit of the loss, as
 # masked tokens and documents are no fixed amount of text. Nothing published sets the latter two.
 MARGINS = {"next_token": MARGIN, "masked_token": 0.005, "classification": 0.005}
@@ -263,19 +259,10 @@ def waiting(workdir: pathlib.Path, rows: Sequence[Row]) -> list[Row]:
     found = []
     for run in sweep.expand(config) if config.sweep else ():
         if run.name not in known:
-            own, one = config_lib.flat(run.config), run.config
-            named = {
-                "run": run.name,
-                "activation": one.model.activation,
-                "learning_rate": str(one.optimizer.learning_rate),
-                "weight_decay": str(one.optimizer.weight_decay),
-                "seed": str(one.seed),
-                "data": one.data.name,
-                "tokenizer": one.data.tokenizer,
-                "status": WAITING,
-            }
-            axes = {path: as_cell(own[path]) for path in rows[0] if path in own}
-            found.append({**dict.fromkeys(rows[0], ""), **named, **axes})
+            own = config_lib.flat(run.config)
+            paths = {column: COLUMNS.get(column, column) for column in (*COLUMNS, *rows[0])}
+            cells = {column: as_cell(own[path]) for column, path in paths.items() if path in own}
+            found.append({**dict.fromkeys(rows[0], ""), "run": run.name, "status": WAITING, **cells})
     return found
 
 
@@ -328,7 +315,7 @@ def _result(
         floor=cells.optional("floor"),
         test_loss=cells.optional("test_loss"),
         test_floor=cells.optional("test_floor"),
-        trivial_loss=cells.optional("trivial_loss") if "trivial_loss" in row else _trivial_loss(row, fingerprint),
+        trivial_loss=cells.optional("trivial_loss"),
         bytes_per_token=cells.optional("bytes_per_token"),
         data_fingerprint=fingerprint,
         axes=axes,
@@ -346,13 +333,6 @@ def _result(
     if result.lanes < 1:
         raise UserError(f"{where}: lanes={result.lanes} must be 1 or more.")
     return result
-
-
-def _trivial_loss(row: Row, fingerprint: str) -> float | None:
-    """Of a table older than the column; None where the text or its order is another than that of a known one."""
-    if row.get("data.corruption", "none") != "none":
-        return None
-    return _TRIVIAL_LOSS.get((fingerprint, row["tokenizer"], row.get("objective") or "next_token"))
 
 
 class _Cells:

@@ -15,7 +15,15 @@ import numpy as np
 
 from actlab import config as config_lib
 from actlab.analysis.protocol import LOSS, SENSITIVITY, Claims, Contrast, contrasts_of
-from actlab.analysis.results import DONE, FILE as RESULTS, FINGERPRINT, WAITING, read, waiting
+from actlab.analysis.results import (
+    DONE,
+    FILE as RESULTS,
+    FINGERPRINT,
+    WAITING,
+    documents as documents_of,
+    read,
+    waiting,
+)
 from actlab.analysis.survival import permanently_dead, revival_rate
 from actlab.analysis.verdicts import Orders
 from actlab.config import Config, sweep, user_code
@@ -157,10 +165,8 @@ def _joined(
                 )
             if not known or known["status"] == WAITING or row["status"] in DONE:
                 rows[name], places[name] = row, folder
-    tested = {
-        folder: documents.read(folder / documents.FILE) for folder in folders if (folder / documents.FILE).is_file()
-    }
-    found = {name: tested[place][name] for name, place in places.items() if name in tested.get(place, {})}
+    tested = {folder: documents_of(folder) for folder in folders}
+    found = {name: tested[place][name] for name, place in places.items() if name in tested[place]}
     return list(rows.values()), found
 
 

@@ -15,7 +15,7 @@ from jaxtyping import Float64
 from scipy import stats
 
 from actlab.analysis.contrasts import Grid, Pair, Score, judge_pairs, measure
-from actlab.analysis.effects import ALPHA, DIFFERENT, Verdict, judge, paired_power
+from actlab.analysis.effects import ALPHA, DIFFERENT, MARGIN, Verdict, judge, paired_power
 from actlab.analysis.protocol import lower
 from actlab.analysis.results import Result
 
@@ -23,8 +23,7 @@ _CONFIDENCE = 0.99  # of the binomial intervals, so that chance rarely fails one
 _QUESTION = lower("one", "other")
 _STEP = 1.8  # between neighbouring rates, so that a best one inside the grid is resolved
 PLANTED = 2.0  # residual sd
-_MARGIN = 0.0025
-_COLLAPSED = 300.0  # residual sd above the others
+COLLAPSED = 300.0  # residual sd above the others
 
 Law = Literal["normal", "exponential", "mirrored", "lognormal", "t3", "spikes"]
 
@@ -136,7 +135,7 @@ def _of_world(world: World, n_seeds: int, repeats: int, seed: int) -> Check:
 
 def called(grid: Grid) -> Verdict:
     """The verdict at own best rates."""
-    return judge([measure(_QUESTION, grid).effect], _MARGIN)[0].verdict
+    return judge([measure(_QUESTION, grid).effect], MARGIN)[0].verdict
 
 
 def _at_given_rates(n_seeds: int, repeats: int, seed: int) -> Iterator[Check]:
@@ -146,15 +145,15 @@ def _at_given_rates(n_seeds: int, repeats: int, seed: int) -> Iterator[Check]:
         "at any of three given rates": lambda pair: any(one.verdict in DIFFERENT for one in pair.at_rates.values()),
         "of LR sensitivity": lambda pair: pair.sensitivity.verdict in DIFFERENT,
     }
-    pairs = [judge_pairs(grid, [_QUESTION], _MARGIN)[0] for grid in grids(WORLDS[0], n_seeds, repeats, rng)]
+    pairs = [judge_pairs(grid, [_QUESTION], MARGIN)[0] for grid in grids(WORLDS[0], n_seeds, repeats, rng)]
     for where, is_called in of_pair.items():
         yield at_most(where, sum(map(is_called, pairs)), repeats)
-    uneven = [judge_pairs(grid, [_QUESTION], _MARGIN)[0] for grid in grids(_NOISIER, n_seeds, repeats // 4, rng)]
+    uneven = [judge_pairs(grid, [_QUESTION], MARGIN)[0] for grid in grids(_NOISIER, n_seeds, repeats // 4, rng)]
     count = sum(pair.sensitivity.verdict in DIFFERENT for pair in uneven)
     found = at_most("of LR sensitivity, one three times as noisy", count, len(uneven))
     yield dataclasses.replace(found, holds=True, limit=True)
     planted = grids(_ONE_RATE, n_seeds, repeats, rng, PLANTED)
-    count = sum(judge_pairs(grid, [_QUESTION], _MARGIN)[0].at_rates[1.0].verdict == Verdict.REFUTED for grid in planted)
+    count = sum(judge_pairs(grid, [_QUESTION], MARGIN)[0].at_rates[1.0].verdict == Verdict.REFUTED for grid in planted)
     predicted = paired_power(n_seeds, PLANTED / 2**0.5)
     low, high = _binomial(count, repeats)
     found = f"{count / repeats:.1%} ({low:.1%} to {high:.1%}), predicted {predicted:.1%}"
@@ -197,7 +196,7 @@ def grids(world: World, n_seeds: int, repeats: int, rng: np.random.Generator, ef
     failed = np.broadcast_to(draws < shares[:, None], losses.shape)
     if world.of_one:
         failed = failed & np.array([True, False])[:, None, None]
-    losses = np.where(failed, _COLLAPSED + losses, losses)
+    losses = np.where(failed, COLLAPSED + losses, losses)
     how = np.where(failed, "collapsed", "").tolist()
     for study, words in zip(losses.tolist(), how, strict=True):
         yield Grid.of(

@@ -48,6 +48,7 @@ from actlab.errors import UserError
 from actlab.files import read_json, write_atomically
 
 FILE = "verdicts.json"
+NOWHERE = "no run"  # the place of a contrast without any
 Orders = Mapping[str, Mapping[str, float]]  # published losses by source and activation
 _DIGITS = 9  # what a sum in another order could change is left out
 
@@ -188,7 +189,7 @@ def _tests(contrast: Contrast, results: Sequence[Result]) -> Iterator[tuple[Cont
             effect = dataclasses.replace(measured.effect, reason=f"{n_open} {NOT_TRAINED}")
             measured = dataclasses.replace(measured, effect=effect)
         every = list(itertools.chain(*done))
-        yield contrast, scale_of(every, place) if every else "no run", measured
+        yield contrast, scale_of(every, place) if every else NOWHERE, measured
 
 
 def _lies_at(arm: Arm, run: Result) -> bool:

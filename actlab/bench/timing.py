@@ -99,6 +99,33 @@ def plain(rows: Sequence[Row]) -> Table:
     return table
 
 
+def speeds(rows: Sequence[Row]) -> Table:
+    """Rows of `bench training`: a contender per line, its speed and that over actlab's, median (minimum to maximum)."""
+    first, n_turns = rows[0], max(row["repetitions"] for row in rows)
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        title=f"Training in {first['dtype']}, {n_turns} turns on {first['device']}",
+        caption="median (minimum to maximum) of the turns; share of the speed of the feed-forward's products alone",
+    )
+    for heading in ("shape", "contender", "tokens/s", "speed over actlab's", "GFLOP/s", "share of the products' speed"):
+        table.add_column(heading, justify="left" if heading in ("shape", "contender") else "right")
+    before = None
+    for row in rows:
+        if before not in (None, row["shape"]):
+            table.add_section()
+        cells = [_range(row, "tokens_per_second") or "does not fit", _range(row, "speed_over_actlab")]
+        cells += [str(row["gflops"]), str(row["share_of_matmul_peak"])]
+        table.add_row(row["shape"] if row["shape"] != before else "", row["contender"], *cells)
+        before = row["shape"]
+    return table
+
+
+def _range(row: Row, of: str) -> str:
+    if row[f"{of}_median"] == "":
+        return ""
+    return f"{row[f'{of}_median']:,} ({row[f'{of}_min']:,} to {row[f'{of}_max']:,})"
+
+
 def relative(rows: Iterable[Row]) -> list[Table]:
     """A table per dtype and size: an activation per line, its time over ReLU's, and its counts when alone."""
     tables: dict[tuple[str, str], dict[str, dict[tuple[str, str], Row]]] = {}

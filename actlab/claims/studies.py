@@ -12,15 +12,14 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from actlab.analysis.verdicts import FILE
+from actlab.analysis.comparison import UNRESOLVED
+from actlab.analysis.effects import NOT_TRAINED
+from actlab.analysis.verdicts import FILE, NOWHERE
 from actlab.claims.claim import Arm, Reading, Verdict
 from actlab.errors import UserError, suggestion
 from actlab.files import read_json
 
 Test = Mapping[str, Any]
-# In the words of analysis/verdicts.py: a test that waits for runs, and the place of a contrast without any.
-_UNTRAINED, _NOWHERE = "not trained yet", "no run"
-
 _SOMEWHERE = frozenset({"A38"})  # claims that something can be so: no arm refutes them alone
 
 
@@ -82,7 +81,7 @@ def _arms(entry: Any, study: str, field: str) -> Iterator[tuple[str, Arm]]:
                 groups.setdefault((_quantity(test["says"]), test["scale"]), []).append(test)
         waiting = {(_quantity(test["says"]), test["scale"]) for test in tests if _waits(test)}
         found = [
-            (of, _arm(f"experiments/{study}, {scale}", made, bool(waiting & {(of, scale), (of, _NOWHERE)})))
+            (of, _arm(f"experiments/{study}, {scale}", made, bool(waiting & {(of, scale), (of, NOWHERE)})))
             for (of, scale), made in groups.items()
         ]
     except (KeyError, TypeError, ValueError) as error:
@@ -103,7 +102,7 @@ def _quantity(says: str) -> str:
 
 
 def _waits(test: Test) -> bool:
-    return test["n_seeds"] == 0 or _UNTRAINED in test["reason"]
+    return test["n_seeds"] == 0 or test["reason"].endswith(NOT_TRAINED)
 
 
 def _arm(where: str, tests: list[Test], waits: bool) -> Arm:
@@ -135,6 +134,6 @@ def _in_numbers(test: Test) -> str:
     left = f", {test['seeds_left_out']} left out" if test["seeds_left_out"] else ""
     means = [f"{arm['arm']} {arm['mean']:.4f}" for arm in test["row"] if arm["mean"] is not None]
     unresolved = test["rate_not_resolved"]
-    notes = filter(None, [test["reason"], unresolved and f"rate not resolved: {unresolved}"])
+    notes = filter(None, [test["reason"], unresolved and f"{UNRESOLVED}: {unresolved}"])
     numbers += [f"{test['n_seeds']} seeds{left}", *means, *notes]
     return f"{test['says']}: {'; '.join(numbers)}."

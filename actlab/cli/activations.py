@@ -19,7 +19,7 @@ from absl import flags
 from actlab.cli import command
 from actlab.console import tables
 
-_YOURS = " One of your own is registered by its file, --activations=FILE."
+_YOURS = " --activations=FILE registers one of your own."
 
 
 @command.entry

@@ -7,11 +7,11 @@
   python -m actlab bench activations
   python -m actlab bench activations --names=gelu,swiglu --dtypes=bfloat16 --sizes=8192x3072 --out=cost.csv
 
-`training` measures one run; with the `reference` extra installed, GPT-2 from transformers on PyTorch is measured
-too, turn by turn. `targets` compiles programs for GPUs and TPUs that are not here: memory, kernels, collectives, and a
-bound on their time. With --here it runs the training programs for one device on this machine's own instead, and
-measures their memory and time. Both go on with a table that they began. `activations` measures each activation against
-ReLU, alone and in a feed-forward layer.
+`training` measures one run and six lanes; with the `reference` extra installed it takes turns with two decoders on
+PyTorch (GPT-2 of transformers and a plain one), each eager and compiled. `targets` compiles programs for GPUs and TPUs
+that are not here: memory, kernels, collectives, and a bound on their time. With --here it runs the training programs
+for one device on this machine's own instead, and measures their memory and time. Both go on with a table that they
+began. `activations` measures each activation against ReLU, alone and in a feed-forward layer.
 """
 
 import csv
@@ -111,7 +111,7 @@ def _training(given: flags.FlagValues, out: pathlib.Path | None) -> None:
         if name not in training.SHAPES:
             raise UserError(f"unknown --shapes={name}: {suggestion(name, training.SHAPES)}")
     rows = list(_written(out, training.measure(shapes, _repetitions(given, default=5, least=1))))
-    tables().print(timing.plain(rows))
+    tables().print(timing.speeds(rows))
 
 
 def _known(out: pathlib.Path | None, columns: Sequence[str]) -> list[dict[str, str]]:

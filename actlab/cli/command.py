@@ -81,7 +81,8 @@ def entry(main: Callable[[Sequence[str]], int | None]) -> Callable[..., int]:
             if error.filename is None:
                 raise  # of standard output: see actlab.__main__.program
             place = os.fsdecode(error.filename)
-            return _fail(f"{place} cannot be used ({reason_of(error)}): mend it, or name another.", EXIT_USER_ERROR)
+            told = f"{place} cannot be used ({reason_of(error)}): correct that, or name another path."
+            return _fail(told, EXIT_USER_ERROR)
         except MemoryError as error:
             return _fail(f"memory is too small ({error}): ask for less.", EXIT_USER_ERROR)
         except RuntimeError as error:
@@ -96,7 +97,7 @@ def entry(main: Callable[[Sequence[str]], int | None]) -> Callable[..., int]:
             # Of JAX, when it is imported and reads its settings from variables such as JAX_ENABLE_X64.
             if not re.search(r"environment '?JAX_", str(error)):
                 raise
-            return _fail(f"JAX refuses a variable ({error}): correct it, or unset it.", EXIT_USER_ERROR)
+            return _fail(f"JAX refuses an environment variable ({error}): correct it, or unset it.", EXIT_USER_ERROR)
 
     return command
 
@@ -282,7 +283,9 @@ def output_folder(flag: str, name: str) -> pathlib.Path:
     path = pathlib.Path(name)
     place = next(one for one in (path, *path.absolute().parents) if one.exists())
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        raise UserError(f"--{flag}={path} cannot be a folder, because of {place}: name another place.")
+        raise UserError(
+            f"--{flag}={path} cannot be created, since {place} is not a folder that you can write to: name another."
+        )
     return path
 
 
@@ -342,7 +345,7 @@ def require_known_activations(config: Config) -> None:
             given += zip(rules.axis_fields(axis[0]), row, strict=True)
     for path, text in given:
         if path in _ACTIVATION_FIELDS and text:
-            require_activation(text, f"config.{path}", " One of your own is named by --activations=FILE.")
+            require_activation(text, f"config.{path}", " --activations=FILE registers one of your own.")
 
 
 def require_activation(text: str, field: str, more: str = "") -> None:
@@ -388,6 +391,28 @@ def built_in_activations() -> frozenset[str]:
     records = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Activation"]
     aliases = [keyword.value for record in records for keyword in record.keywords if keyword.arg == "aliases"]
     return frozenset({ast.literal_eval(record.args[0]) for record in records}.union(*map(ast.literal_eval, aliases)))
+
+
+def define_training(values: flags.FlagValues) -> None:
+    """Defines --workdir and --extend, for `training_workdir`."""
+    define_path("workdir", None, "Folder to train in.", values)
+    flags.DEFINE_bool(
+        "extend",
+        False,
+        "Adds the runs that the sweep has now to a workdir begun with fewer values.",
+        flag_values=values,
+    )
+
+
+def training_workdir(values: flags.FlagValues) -> pathlib.Path | None:
+    """The folder that is named, if any.
+
+    Raises:
+        UserError: if it is to be extended and not named.
+    """
+    if values.extend and not values.workdir:
+        raise UserError("--extend is given without --workdir: name the folder of the runs that are there.")
+    return pathlib.Path(values.workdir) if values.workdir else None
 
 
 def define_run(values: flags.FlagValues) -> None:

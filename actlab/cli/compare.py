@@ -37,7 +37,9 @@ def main(argv: Sequence[str]) -> int:
     command.define_path("workdir", None, "Folder to train in.", given)
     command.define_path("text", None, "File or folder of texts.", given)
     flags.DEFINE_string("field", "text", "Field of JSON lines and Parquet that has the text.", flag_values=given)
-    flags.DEFINE_integer("scales", None, "Widths to judge at: the model's and its doublings.", 1, 8, flag_values=given)
+    flags.DEFINE_integer(
+        "scales", None, "Number of widths to judge at: the model's and its doublings.", 1, 8, flag_values=given
+    )
     source, changes, words = overrides.split(argv)
     names = command.parse(__doc__, words, given, n_words=None)
     if given.workdir:

@@ -5,12 +5,11 @@
 
 One job per program, in WORKDIR/jobs; their results are gathered in WORKDIR, as actlab.main would leave them. Without
 --workdir the folder is runs/CONFIG-FINGERPRINT. The same command again continues: finished jobs are not run again,
-queued jobs are found in the queue. --extend adds the runs by which the sweep has grown to the jobs of their programs.
+queued jobs are found in the queue. --extend also trains runs that were added to the sweep since the workdir was begun.
 Exit codes: 0 all jobs are done, 1 a job failed (its log is named), 2 the input must change, 130 and 143 stopped by
 SIGINT and SIGTERM.
 """
 
-import pathlib
 from collections.abc import Sequence
 
 from absl import flags
@@ -28,10 +27,7 @@ def main(argv: Sequence[str]) -> int:
     given = flags.FlagValues()
     command.define_config(given)
     command.define_activations(given)
-    command.define_path("workdir", None, "Folder to train in.", given)
-    flags.DEFINE_boolean(
-        "extend", False, "Adds the runs that the sweep has now to a workdir begun with fewer values.", flag_values=given
-    )
+    command.define_training(given)
     flags.DEFINE_string("executor", None, "slurm, or local: processes of this machine.", flag_values=given)
     flags.DEFINE_integer(
         "max_parallel",
@@ -50,9 +46,7 @@ def main(argv: Sequence[str]) -> int:
     )
     source, changes, words = overrides.split(argv)
     command.parse(__doc__, words, given)
-    workdir = pathlib.Path(given.workdir) if given.workdir else None
-    if given.extend and not workdir:
-        raise UserError("--extend is given without --workdir: name the folder of the runs that are there.")
+    workdir = command.training_workdir(given)
     options = [
         f"--{name}={given[name].value}" for name in ("partition", "time", "gpus") if given[name].value is not None
     ]

@@ -3,8 +3,9 @@
   python -m actlab probe gpt2/ --text=notes.txt               a directory of Hugging Face transformers
   python -m actlab probe runs/tinystories_gelu-1a2b3c4d        a run, on the text it was trained on
 
-The model, its tokenizer and its activation come from the directory. Nothing is trained. The table is printed, and with
-figures in --out. --config.train.eval_tokens=65536 and --config.model.context=512 set how much is read.
+The model, its tokenizer and its activation come from the directory. Nothing is trained. It prints a table, and writes a
+page with the table and figures to --out. --config.train.eval_tokens=65536 and --config.model.context=512 set how much
+is read.
 """
 
 from collections.abc import Sequence

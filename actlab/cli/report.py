@@ -24,14 +24,18 @@ def main(argv: Sequence[str]) -> None:
     command.define_path("out", "report.html", "File to write.", given)
     command.define_path("figures", None, "Folder for the figures as SVG, PNG and PDF.", given)
     command.define_questions(given)
-    flags.DEFINE_integer("samples", 4, "Activations whose best run writes a sample.", lower_bound=0, flag_values=given)
+    flags.DEFINE_integer(
+        "samples", 4, "Number of activations whose best run writes a sample of text.", lower_bound=0, flag_values=given
+    )
     words = command.parse(__doc__, argv, given, n_words=None)
     if not words:
         raise UserError("no folder is given: name a workdir, python -m actlab report runs/NAME.")
     # Errors that can be found before any work are.
     paths, out = command.paths(words), command.output_file("out", given.out, ".html")
     if given.study and (given.question or given.baseline):
-        raise UserError(f"--study={given.study} asks its own questions: leave out --question and --baseline, or it.")
+        raise UserError(
+            f"--study={given.study} asks its own questions: leave out --study, or --question and --baseline."
+        )
     folder = None if given.figures is None else command.output_folder("figures", given.figures)
 
     from actlab.analysis import study as studies

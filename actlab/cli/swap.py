@@ -52,7 +52,8 @@ def main(argv: Sequence[str]) -> int:
     label = re.sub(r"[^\w.]+", "_", f"swap-{source.name}-{given.to}").strip("_")
     asked = f"{source} {to} {blocks} {given.fold} {given.steps} {config_lib.fingerprint(config)}"
     workdir = pathlib.Path(given.workdir or f"runs/{label}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}")
-    found = existing.swap(start, config, to, blocks, given.fold, given.steps, workdir, console)
+    line = [*command.PYTHON, "actlab", "swap", *argv]
+    found = existing.swap(start, config, to, blocks, given.fold, given.steps, workdir, line, console)
     console.print()
     for index, (stage, loss) in enumerate(found.losses.items()):
         change = "" if not index else f"  {loss - found.losses['before']:+.4f}"

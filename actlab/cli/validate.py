@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
     flags.DEFINE_multi_string(
         "runs",
         [],
-        "Workdirs or results.csv files: their floors are checked; by default experiments/*.",
+        "Workdirs or results.csv files: their floors are checked; by default all in experiments/.",
         flag_values=given,
     )
     flags.DEFINE_integer("n_seeds", 8, "Seeds of each simulated activation.", 2, 100, flag_values=given)
@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     from actlab.adaptive import simulation
     from actlab.analysis import results as results_lib, validity
 
-    paths = given_paths or sorted(pathlib.Path("experiments").glob("*/results.csv"))
+    paths = given_paths or sorted(pathlib.Path("experiments").glob("**/results.csv"))
     results = list(itertools.chain(*(results_lib.read([path]) for path in paths)))
     console = lines()
     console.print(f"false calls of a difference between two activations, {given.n_seeds} seeds, at own best rates")

@@ -2,16 +2,15 @@
 
   python -m actlab verdict runs/seed_study-1a2b3c4d --question='gelu<relu'
 
-Without --study the verdicts on a study's table are printed and not written. With --study the questions are those of a
-study.py, which is run, and so are the claims that they decide. Verdicts and a copy of the table go into the study's
+Without --study the verdicts on a study's table are printed and not written. With --study the questions and the claims
+that they decide are those of a study.py, which is executed. Verdicts and a copy of the table go into the study's
 folder, or into one in it that --verdicts names. A table of other runs is never replaced. A study that was trained in
-parts has several workdirs, which differ in their sweep only. The last command repeats the verdicts from the committed
-table.
+parts has several workdirs, which differ in their sweep only.
 
   python -m actlab verdict runs/NAME --study=experiments/NAME/study.py
   python -m actlab verdict runs/EARLY runs/LATE --study=experiments/NAME/study.py
   python -m actlab verdict runs/MINE --study=experiments/NAME/study.py --verdicts=experiments/NAME/mine/verdicts.json
-  python -m actlab verdict --study=experiments/NAME/study.py
+  python -m actlab verdict --study=experiments/NAME/study.py         the verdicts again, from the committed table
 
 With --latex=FILE the verdicts at own best learning rates are also written as a table for a paper, which needs booktabs.
 """

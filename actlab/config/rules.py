@@ -47,7 +47,7 @@ def unknown(path: str, valid: Iterable[str]) -> str:
     """The sentence about a field that does not exist: the nearest of the `valid` ones, or that there is none."""
     last = path.rpartition(".")[2]
     if absent := _ABSENT.get(path, _ABSENT.get(last)):
-        return f"unknown field config.{path}: {absent}; leave it out."
+        return f"unknown field config.{path}: {absent}; leave this field out."
     return f"unknown field config.{path}: {suggestion(_ELSEWHERE.get(last, path), valid)}"
 
 
@@ -131,7 +131,7 @@ def parse_sweep(sweep: Any) -> tuple[Axis, ...]:
     # Before the values are looked at, let alone multiplied.
     n_runs = math.prod(len(values) for _, values in pairs if isinstance(values, list | tuple))
     if n_runs > MOST_RUNS:
-        raise UserError(f"config.sweep has {n_runs:,} runs, and at most {MOST_RUNS:,} are one sweep: shorten an axis.")
+        raise UserError(f"config.sweep has {n_runs:,} runs, more than the maximum of {MOST_RUNS:,}: shorten an axis.")
     axes = tuple(_axis(key, values) for key, values in pairs)
     seen: set[str] = set()
     for path in (path for key, _ in axes for path in axis_fields(key)):
@@ -263,8 +263,8 @@ def _check_size(model: ModelConfig) -> None:
     n_least += (model.vocab_size or 0) * (model.d_embedding or model.d_model)
     if n_least > MOST_PARAMETERS:
         raise UserError(
-            f"config.model.n_layers={model.n_layers} and config.model.d_model={model.d_model} are a model of over "
-            f"{n_least:,} parameters, and at most {MOST_PARAMETERS:,} are tried: lower one of them."
+            f"config.model.n_layers={model.n_layers} and config.model.d_model={model.d_model} give over "
+            f"{n_least:,} parameters, more than the maximum of {MOST_PARAMETERS:,}: lower one of them."
         )
 
 
@@ -321,7 +321,7 @@ def _check_data(config: Config) -> None:
     if n_tokens > MOST_TOKENS:
         raise UserError(
             f"config.data.batch_size={config.data.batch_size} windows of config.model.context={config.model.context} "
-            f"are {n_tokens:,} tokens a step, and at most {MOST_TOKENS:,} are tried: lower one of them."
+            f"are {n_tokens:,} tokens a step, more than the maximum of {MOST_TOKENS:,}: lower one of them."
         )
     origin = config.finetune.from_checkpoint
     paths = {"data.dir": config.data.dir} | ({"finetune.from_checkpoint": origin.partition(":")[0]} if origin else {})

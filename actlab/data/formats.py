@@ -107,7 +107,7 @@ _OTHER = "give another with --field=NAME."
 
 def _require_field(where: str, field: str, fields: list[str]) -> None:
     if field not in fields:
-        raise UserError(f"{where} has no field {field!r}: {suggestion(field, fields)} Choose one with --field=NAME.")
+        raise UserError(f"{where} has no field {field!r}: {suggestion(field, fields)} Set it with --field=NAME.")
 
 
 def _of_gzip(path: Path, field: str) -> Iterator[str]:

@@ -37,9 +37,7 @@ class Fields:
 
     def whole(self, name: str, default: int | None = None, low: int = 1) -> int:
         """An integer of at least `low`; without a default the field is required."""
-        value = self.get(name, default)
-        if value is None:
-            raise UserError(f"{self.place} lacks {name}: use the file that belongs to the weights.")
+        value = self._required(name, default)
         # Not isinstance, for which true is an integer.
         if type(value) is not int or not low <= value < 2**31:
             self.refuse(name, f"it must be an integer of at least {low}")
@@ -47,12 +45,16 @@ class Fields:
 
     def number(self, name: str, default: float | None = None) -> float:
         """A finite number; without a default the field is required."""
-        value = self.get(name, default)
-        if value is None:
-            raise UserError(f"{self.place} lacks {name}: use the file that belongs to the weights.")
+        value = self._required(name, default)
         if type(value) not in (int, float) or not math.isfinite(value):
             self.refuse(name, "it must be a finite number")
         return float(value)
+
+    def _required(self, name: str, default: Any) -> Any:
+        value = self.get(name, default)
+        if value is None:
+            raise UserError(f"{self.place} lacks {name}: use the file that belongs to the weights.")
+        return value
 
     def flag(self, name: str, default: bool) -> bool:
         """True or false."""

@@ -308,9 +308,6 @@ def _with_biases(params: Params, own: dict[str, Shape], full: dict[str, Shape]) 
     return {path: leaves.get(path, np.zeros(shape, np.float32)) for path, shape in full.items()}
 
 
-VOCABULARIES = ("vocab.json", "merges.txt", "vocab.txt")  # what was beside a model before `save` noted it
-
-
 @contextlib.contextmanager
 def _replacing(target: pathlib.Path) -> Iterator[pathlib.Path]:
     """A new folder that becomes `target` at the end, or is removed on an error.
@@ -348,7 +345,7 @@ def _require_ours(target: pathlib.Path) -> None:
         return
     try:
         ours = read_json(target / CONFIG, "")[RECORD]
-        known = (CONFIG, tensors.WEIGHTS, *ours.get("beside", VOCABULARIES))
+        known = (CONFIG, tensors.WEIGHTS, *ours["beside"])
         strange = [path.name for path in sorted(target.iterdir()) if path.name not in known]
     except (OSError, UserError, TypeError, KeyError, AttributeError):
         ours, strange = None, []

@@ -15,7 +15,7 @@ from actlab.activations.properties import Properties, properties
 NOTHING, INFINITY = "–", "∞"
 DECIMALS = 5
 DEAD_DTYPE = "bfloat16"
-SUBNORMAL = 2.0**-126  # smaller numbers count as 0 where the hardware flushes them
+_SMALLEST_NORMAL = 2.0**-126
 
 COLUMNS: dict[str, Callable[[Properties], str]] = {
     "name": lambda row: row.name,
@@ -130,5 +130,9 @@ def number(value: float | None, digits: int = 4) -> str:
 
 def _dead(row: Properties) -> str:
     zone = row.dead_zones.get(DEAD_DTYPE)
-    end = None if zone is None else zone.gradient_below
-    return number(0.0 if end is not None and 0 < end < SUBNORMAL else end)
+    return number(None if zone is None else flushed(zone.gradient_below))
+
+
+def flushed(end: float | None) -> float | None:
+    """The end of a dead zone; 0 where all that is not dead is too small for hardware that flushes to 0."""
+    return 0.0 if end is not None and 0 < end < 2 * _SMALLEST_NORMAL else end

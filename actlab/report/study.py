@@ -162,8 +162,7 @@ def read(paths: Sequence[pathlib.Path]) -> Study:
         source = _source(path, results)
         sources.append(source)
         runs += _runs(source, {result.run: result for result in results})
-    swept = {path for source in sources if source.config for path in source.config.sweep}
-    axes = swept.union(path for run in runs for path, _ in run.place)
+    axes = {path for run in runs for path, _ in run.place}
     results_lib.require_alike({source.path: source.config for source in sources if source.config}, axes)
     _require_one_text(runs)
     runs = _each_once(_placed(runs))

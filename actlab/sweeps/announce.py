@@ -74,9 +74,9 @@ def _training(console: Console, configs: Sequence[Config], tokens: TokenCache) -
     ((n_steps, per_step),) = lengths
     share = n_steps * per_step / tokens.meta.n_tokens["train"]
     of = f"{n_steps:,} step{'s' if n_steps > 1 else ''} of {per_step:,} tokens, {n_steps * per_step:,} in all"
-    console.print(f"training    {of}: {share:.3g} times the text")
+    console.print(f"training    {of}: {share:.3g} epochs")
     if share > _OFTEN:
-        console.print(f"warning     each document is read about {share:.0f} times: the model may learn it by heart")
+        console.print(f"warning     each document is read about {share:.0f} times: the model may memorise it")
 
 
 def _reference(spec: ProgramSpec, tokens: TokenCache) -> str:
@@ -107,10 +107,10 @@ def _task(spec: ProgramSpec, tokens: TokenCache) -> str:
     assert tokens.labels is not None
     lengths, context = np.diff(tokens.train.starts) - 1, spec.config.model.context
     cut = (lengths > context - 2).mean()
-    lost = f"; the beginning of {cut:.0%} does not fit into {context} with the two marks" if cut else ""
+    lost = f"; {cut:.0%} exceed the context of {context}, two special tokens included, and lose their beginning"
     return (
         f"{tokens.labels.task}: {' or '.join(tokens.labels.classes)}; documents of {lengths.mean():.0f} tokens, "
-        f"the longest {lengths.max()}{lost}"
+        f"the longest {lengths.max()}{lost if cut else ''}"
     )
 
 
@@ -147,17 +147,14 @@ def _single(console: Console, row: Mapping[str, Any], what: str) -> None:
     if "macro_f1" in row:
         known = f"(majority {float(row['majority_accuracy']):.4f}, {float(row['majority_macro_f1']):.4f})"
         for prefix, of in (("", f"validation {known}"), ("test_", "test")):
-            if f"{prefix}accuracy" in row:  # rows of older versions have none of the test set
-                scores = (
-                    f"accuracy {float(row[f'{prefix}accuracy']):.4f}, macro F1 {float(row[f'{prefix}macro_f1']):.4f}"
-                )
-                console.print(f"{row['task']:<12}{scores}, {of}")
+            scores = f"accuracy {float(row[f'{prefix}accuracy']):.4f}, macro F1 {float(row[f'{prefix}macro_f1']):.4f}"
+            console.print(f"{row['task']:<12}{scores}, {of}")
 
 
 def _table(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     columns = ("status", "steps", "final loss", "test loss", "best loss", "at step")
     table = Table(Column("run", overflow="fold"), *columns, box=None, pad_edge=False)
     for row in rows:
-        losses = [f"{float(row.get(name) or 'nan'):.4f}" for name in ("final_loss", "test_loss", "best_loss")]
+        losses = [f"{float(row[name]):.4f}" for name in ("final_loss", "test_loss", "best_loss")]
         table.add_row(row["run"], row["status"], str(row["steps"]), *losses, str(row["best_step"]))
     console.print(table)

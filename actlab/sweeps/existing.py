@@ -5,7 +5,7 @@ Everything about it is taken from there: its fields, its tokenizer, its activati
 
 import dataclasses
 import pathlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -138,12 +138,13 @@ def swap(
     fold: bool,
     steps: int,
     workdir: pathlib.Path,
+    command: Sequence[str],
     console: Console,
 ) -> Swapped:
     """Replaces the activation of the first `blocks` blocks, and measures what that costs before and after healing.
 
     The model is written to WORKDIR/model as a Hugging Face directory, if all its blocks have the activation: no other
-    library has two. Healing trains in WORKDIR/training and resumes from there.
+    library has two. Healing trains in WORKDIR/training, whose manifest notes the `command`, and resumes from there.
 
     Raises:
         UserError: for whatever does not fit together, see session.prepare, or a workdir that cannot be written.
@@ -178,7 +179,7 @@ def swap(
         # Nothing is written before it is healed: a healed model of before stays until then.
         if reason := _write(start, after, params, None)[1]:
             console.print(f"warning     the model will not be written: {reason}")
-        if code := session.run(after, "swap", workdir / "training", ["actlab", "swap"]):
+        if code := session.run(after, "swap", workdir / "training", command):
             return Swapped(losses, spec.objective.unit, "", "it is not healed yet; the same command resumes", code)
         params = trained.load(workdir / "training").params
         losses["healed"] = _loss(spec, program, program.init([params]))

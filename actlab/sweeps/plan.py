@@ -1,10 +1,11 @@
 """The plan of a sweep: the memory and time of each program, and the parts into which its lanes are split."""
 
+import contextlib
 import dataclasses
 import functools
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -51,7 +52,7 @@ def calibrate(spec: ProgramSpec, n_data: int = 1) -> Calibration:
     """
     alone = config_lib.replace(spec.config, **{"devices.lane": 1, "devices.data": n_data})
     one = spec.part(spec.names[:1])
-    try:
+    with _fitting(spec):
         # At a rate that changes nothing: a lane that diverges is frozen, and costs no more time.
         still = [lane._replace(learning_rate=0.0) for lane in one.lanes]
         program = programs.build(spec.model, alone, still, spec.objective).compile()
@@ -64,10 +65,6 @@ def calibrate(spec: ProgramSpec, n_data: int = 1) -> Calibration:
             begin = time.perf_counter()
             state, _ = jax.block_until_ready(program.train(state, rows, 1))
             taken.append(time.perf_counter() - begin)
-    except jax.errors.JaxRuntimeError as error:
-        if not devices.is_out_of_memory(error):
-            raise
-        raise devices.one_lane_too_large(spec.config.data.batch_size) from error
     return Calibration(need, statistics.median(taken) * program.mesh.size)
 
 
@@ -82,17 +79,24 @@ def calibrate_for(spec: ProgramSpec, target: Target, available: Sequence[Any], n
     alone = config_lib.replace(spec.config, **{"devices.lane": 1, "devices.data": n_data})
     lanes = spec.part(spec.names[:1]).lanes
     program = programs.build(spec.model, alone, lanes, spec.objective, target=available)
-    try:
+    with _fitting(spec):
         facts = targets.compiled_facts(program.lower("train"))
         need = devices.MemoryNeed(facts.arguments + facts.outputs, facts.temporaries + facts.code)
         need = _with_curvature(need, program, spec)
+    work = spec.costs.flops_per_token * alone.data.batch_size * alone.model.context
+    seconds = target.roofline(alone.train.dtype, work / program.mesh.size, facts)
+    return Calibration(need, seconds * program.mesh.size)
+
+
+@contextlib.contextmanager
+def _fitting(spec: ProgramSpec) -> Iterator[None]:
+    """Raises UserError if what is done within does not fit into memory."""
+    try:
+        yield
     except jax.errors.JaxRuntimeError as error:
         if not devices.is_out_of_memory(error):
             raise
         raise devices.one_lane_too_large(spec.config.data.batch_size) from error
-    work = spec.costs.flops_per_token * alone.data.batch_size * alone.model.context
-    seconds = target.roofline(alone.train.dtype, work / program.mesh.size, facts)
-    return Calibration(need, seconds * program.mesh.size)
 
 
 def _with_curvature(training: devices.MemoryNeed, program: programs.Program, spec: ProgramSpec) -> devices.MemoryNeed:

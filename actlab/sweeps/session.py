@@ -12,7 +12,7 @@ import pathlib
 import shutil
 import signal
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 import jax
 from rich.console import Console
@@ -35,7 +35,7 @@ from actlab.training.program_spec import ProgramSpec
 from actlab.training.targets import Target
 from actlab.workdir import documents, integrity, manifest
 from actlab.workdir.records import METRICS, RESULTS, TRACES, Row, Workdir, table
-from actlab.workdir.results import result_row
+from actlab.workdir.results import COLUMNS, result_row
 from actlab.workdir.traces import read_steps
 
 
@@ -232,7 +232,6 @@ def _deal(specs: Sequence[ProgramSpec], lanes: Sequence[Sequence[int]], known: C
     return [runs for runs in rounds if runs]
 
 
-@runtime_checkable
 class Displayed(Protocol):
     """What shows the training of programs: Display, or a quieter one."""
 
@@ -451,5 +450,4 @@ def _scores(spec: ProgramSpec, name: str, metrics: Sequence[Row]) -> Row:
 
 def _further_axes(place: Row) -> Row:
     """The axes that have no column of their own in results.csv."""
-    own = ("model.activation", "optimizer.learning_rate", "optimizer.weight_decay", "seed")
-    return {path: value for path, value in place.items() if path not in own}
+    return {path: value for path, value in place.items() if path not in COLUMNS.values()}

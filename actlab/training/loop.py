@@ -344,7 +344,7 @@ class StopSignal:
             return self  # Python handles signals in the main thread only, which a notebook's server or an app keeps
         if not self._later:
             self.hold()
-        elif callable(signal.getsignal(signal.SIGINT)):  # it is ignored in a shell's background
+        elif callable(signal.getsignal(signal.SIGINT)):
             self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._interrupt)
         return self
 
@@ -355,7 +355,8 @@ class StopSignal:
         # With many processes a handler of ours would take SIGTERM away from JAX's notifier.
         is_one = jax.process_count() == 1
         for number in (signal.SIGINT, signal.SIGTERM) if is_one else (signal.SIGINT,):
-            self._before.setdefault(number, signal.signal(number, self._receive))
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as SIGINT is in a shell's background
+                self._before.setdefault(number, signal.signal(number, self._receive))
         if self.received and not is_one:
             self._hand_on()
 

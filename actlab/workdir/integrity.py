@@ -14,6 +14,8 @@ from actlab import config as config_lib
 from actlab.errors import UserError
 from actlab.workdir.records import MANIFEST, RESULTS, Sealed, Workdir, sha256
 
+_MEND = "give the command that trained it again, which mends it."
+
 
 class Checked(NamedTuple):
     """What of a workdir can be relied upon."""
@@ -108,9 +110,6 @@ def statuses(workdir: Workdir) -> dict[str, str]:
     if changed := _lasting(workdir, lambda: _changed(workdir, workdir.manifest())):
         raise UserError(f"{workdir.path}: {changed[0]} is not as it was written: {_MEND}")
     return {row["run"]: row["status"] for row in workdir.results()}
-
-
-_MEND = "give the command that trained it again, which mends it."
 
 
 def differing(workdir: Workdir, runs: Collection[str], step: int, sealed: Mapping[str, Any]) -> str | None:

@@ -21,7 +21,7 @@ from typing import Any
 
 import filelock
 
-from actlab import config as config_lib
+from actlab import config as config_lib, files
 from actlab.config import Config, sweep
 from actlab.errors import UserError, shown
 from actlab.files import is_signed, parse_json, read_json, reason_of, signed, write_atomically
@@ -272,14 +272,8 @@ def by_run(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def sha256(path: pathlib.Path) -> str | None:
-    """SHA-256 of a file, in hex; None if there is no regular file, or it cannot be read."""
-    if not path.is_file():
-        return None
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None
+    """SHA-256 of a file, in hex; None if there is no regular file."""
+    return files.sha256(path) if path.is_file() else None
 
 
 def table(rows: Sequence[Row]) -> bytes:

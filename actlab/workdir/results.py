@@ -5,11 +5,20 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from actlab.config import Config
+from actlab.config import Config, schema
 from actlab.models import Costs
 from actlab.workdir.records import Row
 from actlab.workdir.traces import Steps, summary
 
+# The fields of the config that results.csv has under a short name; any other has its path.
+COLUMNS = {
+    "activation": "model.activation",
+    "learning_rate": "optimizer.learning_rate",
+    "weight_decay": "optimizer.weight_decay",
+    "seed": "seed",
+    "data": "data.name",
+    "tokenizer": "data.tokenizer",
+}
 # Fields of probe rows, means over layers, that results.csv repeats.
 PROBE_COLUMNS = ("negative_fraction", "zero_fraction", "post_mean", "dead_fraction")
 
@@ -28,7 +37,7 @@ def result_row(
 
     `seconds` is the wall time of the run's program, `tokens_per_second` the median training speed of all its lanes
     together. Probes are means over layers of the last probe row, NaN if there was none. `test_loss` is NaN before the
-    last step, and for a run of a version that had no test split.
+    last step.
     """
     mine = [row for row in metrics if row["run"] == name]
     losses = [(row["loss"], row["step"]) for row in mine if row["split"] == "validation" and row["loss"] is not None]
@@ -39,12 +48,7 @@ def result_row(
     steps = mine[-1]["step"] if diverged else step
     return {
         "run": name,
-        "activation": config.model.activation,
-        "learning_rate": config.optimizer.learning_rate,
-        "weight_decay": config.optimizer.weight_decay,
-        "seed": config.seed,
-        "data": config.data.name,
-        "tokenizer": config.data.tokenizer,
+        **{column: schema.get(config, path) for column, path in COLUMNS.items()},
         "status": "diverged" if diverged else "finished" if step == config.train.n_steps else "stopped",
         # Of step 0 alone: the first row of a file that has lost some is of a later step.
         "initial_loss": next((loss for loss, at in losses if at == 0), math.nan),

@@ -80,7 +80,7 @@ def test_parameters_ride_in_the_name():
         ("gelu_scale(s=)", "malformed at 's='"),
         ("gelu_scale(0.3)", "malformed at '0.3'"),
         ("gelu_scale(s=1,)", "malformed at ''"),
-        ("gelu_scale(t=1)", "valid: s"),
+        ("gelu_scale(t=1)", "choose one of s"),
         ("gelu_scale(s=1, s=1)", "gives 's' twice"),
         ("gelu_scale(s=one)", "not a number"),
         ("gelu_scale(s=1_0)", "not a number"),

@@ -100,7 +100,7 @@ def test_verdict_and_interval_agree_and_a_decision_stays(seed, effect, margin, a
     losses = drawn(seed, 25, effect, spread=0.5)
     before = None
     for n in range(26):
-        (pair,) = judge({name: row[:n] for name, row in losses.items()}, margin, {"b": allowance})
+        (pair,) = judge({name: row[:n] for name, row in losses.items()}, margin, {"a": 0.0, "b": allowance})
         excludes, within = pair.low > 0 or pair.high < 0, -margin < pair.low and pair.high < margin
         assert (pair.verdict == Verdict.UNDECIDED) == (not excludes and not within)
         assert excludes or pair.verdict not in DIFFERENT
@@ -123,9 +123,10 @@ def test_an_activation_whose_runs_fail_is_not_called_higher_but_may_be_called_lo
     losses = drawn(2, 14, effect=3.0)
     failed = np.zeros(14, bool)
     failed[3] = True
+    whole = np.zeros(14, bool)
     assert judge(losses, 0.1)[0].verdict == Verdict.REFUTED
-    assert judge(losses, 0.1, failed={"b": failed})[0].verdict == Verdict.REFUTED
-    (pair,) = judge(losses, 0.1, failed={"a": failed})
+    assert judge(losses, 0.1, failed={"a": whole, "b": failed})[0].verdict == Verdict.REFUTED
+    (pair,) = judge(losses, 0.1, failed={"a": failed, "b": whole})
     assert pair.verdict == Verdict.UNDECIDED and pair.low == -math.inf
 
 
@@ -134,11 +135,12 @@ def test_a_decision_from_before_a_run_failed_is_withdrawn():
     assert judge(losses, 0.1)[0].verdict == Verdict.SUPPORTED
     failed = np.zeros(24, bool)
     failed[19] = True
+    whole = np.zeros(24, bool)
     losses["a"][19] += 100.0
-    (pair,) = judge(losses, 0.1, failed={"a": failed})
+    (pair,) = judge(losses, 0.1, failed={"a": failed, "b": whole})
     assert pair.verdict == Verdict.UNDECIDED and pair.low <= pair.mean <= pair.high and pair.decided_at is None
     before = {name: row[:19] for name, row in losses.items()}
-    assert judge(before, 0.1, failed={"a": failed[:19]})[0].verdict == Verdict.SUPPORTED
+    assert judge(before, 0.1, failed={"a": failed[:19], "b": whole[:19]})[0].verdict == Verdict.SUPPORTED
 
 
 def test_runs_that_are_equal_are_equivalent_and_those_that_always_differ_alike_differ():

@@ -38,7 +38,7 @@ def covered(n_worlds, *spreads, n_seeds=6, n_documents=40):
     ids=["seeds", "documents", "both", "pairs"],
 )
 def test_it_covers_the_mean_of_the_world(monkeypatch, spreads, most):
-    monkeypatch.setattr(crossed, "_RESAMPLES", 999)  # enough for what is wrong by percents
+    monkeypatch.setattr(crossed, "RESAMPLES", 999)  # enough for what is wrong by percents
     crossed._drawn.cache_clear()
     ours, over_seeds = covered(300, *spreads)
     # 300 worlds tell 0.95 from 0.91; where single pairs vary most, the bootstrap is known to cover more.

@@ -96,6 +96,8 @@ def test_what_does_not_fit_has_a_row_without_numbers(small_shape, monkeypatch):
     assert alone["tokens_per_second_median"] == 128 and alone["repetitions"] == 2
     for row in others:
         assert list(row) == list(alone) and row["tokens_per_second_median"] == "" and row["repetitions"] == 0
+    printed = timing.speeds([alone, *others])
+    assert list(printed.columns[2].cells) == ["128 (128 to 128)", "does not fit", "does not fit"]
 
     def broken():
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
@@ -150,5 +152,8 @@ def test_the_command_leaves_memory_to_pytorch(monkeypatch):
     name = "XLA_PYTHON_CLIENT_PREALLOCATE"
     monkeypatch.setenv(name, "")
     monkeypatch.delenv(name)
-    monkeypatch.setattr(training, "measure", lambda *_: [{"preallocates": os.environ[name]}])
-    assert "false" in commands.run(bench.main, "training", "--shapes=1.3M")
+    found = []
+    monkeypatch.setattr(training, "measure", lambda *_: found.append(os.environ[name]) or [])
+    monkeypatch.setattr(timing, "speeds", lambda rows: "")
+    commands.run(bench.main, "training", "--shapes=1.3M")
+    assert found == ["false"]

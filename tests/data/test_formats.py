@@ -60,7 +60,7 @@ def test_a_file_of_any_format_gives_its_documents_and_the_same_splits(tmp_path, 
 def test_the_text_is_in_the_field_that_is_named(tmp_path, suffix):
     path = write(tmp_path / f"some{suffix}", TEXTS[:3], "content")
     assert list(formats.documents(path, "content")) == TEXTS[:3]
-    with pytest.raises(UserError, match=r"no field 'text': valid: content, id\. Choose one with --field=NAME"):
+    with pytest.raises(UserError, match=r"no field 'text': choose one of content, id\. Set it with --field=NAME"):
         list(formats.documents(path))
     with pytest.raises(UserError, match="field 'id' is not a text but int"):
         list(formats.documents(path, "id"))

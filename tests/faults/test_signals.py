@@ -156,3 +156,16 @@ def test_a_training_may_run_in_a_thread_that_gets_no_signals():
     thread.start()
     thread.join()
     assert stopped == [False]
+
+
+def test_an_ignored_interrupt_stays_ignored_as_in_a_shells_background():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with StopSignal(later=True) as stop:
+            stop.hold()
+            os.kill(os.getpid(), signal.SIGINT)
+            assert not stop() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert stop()
+    finally:
+        signal.signal(signal.SIGINT, before)

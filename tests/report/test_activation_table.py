@@ -86,7 +86,7 @@ def test_a_number_that_is_none_or_not_a_number_is_a_dash():
         (["--scale=0"], "scale=0.0 is not a finite positive number"),
         (["--scale=nan"], "scale=nan is not a finite positive number"),
         (["--plot=x", "--scale=2"], "--scale=2.0 cannot be combined with --plot"),
-        (["--plot=/dev/null/x"], "--plot=/dev/null/x cannot be a folder"),
+        (["--plot=/dev/null/x"], "--plot=/dev/null/x cannot be created"),
         (["--plot="], "--plot is empty: name a folder"),
         (["names=relu"], "write --names=relu"),
         (["--scale=wide"], "--scale=wide is not valid"),

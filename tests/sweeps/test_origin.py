@@ -241,7 +241,7 @@ def test_byte_pairs_of_a_hugging_face_directory_are_those_a_run_must_have(encode
             "from_checkpoint='nowhere'",
         ),
         ({"finetune.from_checkpoint": "WORKDIR"}, "holds 2 runs, for example gelu-.* after a colon"),
-        ({"finetune.from_checkpoint": "WORKDIR:gelu"}, "is not in .*valid: gelu"),
+        ({"finetune.from_checkpoint": "WORKDIR:gelu"}, "is not in .*choose one of gelu"),
         ({"finetune.from_checkpoint": "WORKDIR:{sed}"}, "config.sed: did you mean 'seed'"),
         ({"model.d_model": 16}, "config.model.d_model=16, but .* was trained with 8: set the same"),
         ({"model.context": 17}, "config.model.context=17, but .* was trained with at most 16"),

@@ -81,7 +81,7 @@ def dead_zones(known: Sequence[Facts]) -> Table:
     for name, facts in zip(_names(known), known, strict=True):
         for dtype, zone in facts.properties.dead_zones.items():
             ends = (zone.value_below, zone.gradient_below, zone.gradient_above)
-            rows.append([name, dtype, *(_number(_normal(end)) for end in ends)])
+            rows.append([name, dtype, *(_number(activation_table.flushed(end)) for end in ends)])
     columns = ("activation", "dtype", "f = 0 below", "f′ = 0 below", "f′ = 0 above")
     return Table("zones-table", columns, rows, follows={"dtype": 1})
 
@@ -111,11 +111,6 @@ def _defaults(record: Activation) -> str:
     given = [f"{name} = {value:.4g}" for name, value in record.parameters.items()]
     trained = [f"{name} = {value:.4g}" for name, value in record.theta.items()]
     return ", ".join([*given, *trained]) + (" initially, trained" if trained else "")
-
-
-def _normal(end: float | None) -> float | None:
-    """Subnormal numbers count as 0."""
-    return 0.0 if end is not None and 0 < end < 2 * activation_table.SUBNORMAL else end
 
 
 def _number(value: float | None, certain: bool = True) -> Cell:

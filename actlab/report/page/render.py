@@ -1,6 +1,7 @@
 """A page as one HTML file, its figures as SVG, PNG and PDF for print: one theme, the same libraries, short rows."""
 
 import base64
+import collections
 import copy
 import functools
 import hashlib
@@ -245,8 +246,8 @@ def _dashes(swatch: Swatch) -> str:
 
 
 def _require_unique(names: Sequence[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
+    for name, count in collections.Counter(names).items():
+        if count > 1:
             raise ValueError(f"two blocks of the page are named {name!r}: names must differ.")
 
 
