@@ -150,7 +150,7 @@ def budget_seconds(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 0 < found < _LONGEST:
-        raise UserError(f"budget={text!r} is not a time: write for example 30m, 1h or 2h30m.")
+        raise UserError(f"--budget={text} is not a time: write for example --budget=30m, 1h or 2h30m.")
     return found
 
 

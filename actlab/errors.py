@@ -60,7 +60,7 @@ def suggestion(name: str, valid: Iterable[str]) -> str:
     if near:
         return f"did you mean {near[0]!r}?"
     if len(valid) <= _FEW:
-        return f"choose one of {', '.join(valid)}."
+        return f"choose one of {', '.join(word or repr(word) for word in valid)}."
     first, second, third = map(repr, nearest)
     return f"choose another; the nearest of {len(valid):,} names are {first}, {second} and {third}."
 

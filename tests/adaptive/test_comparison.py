@@ -325,5 +325,5 @@ def test_budgets_are_times(text, expected):
 
 @pytest.mark.parametrize("text", ["", "soon", "0m", "-5m", "30", "1h1h"])
 def test_other_budgets_are_refused(text):
-    with pytest.raises(UserError, match="budget=.*is not a time"):
+    with pytest.raises(UserError, match="--budget"):
         api.budget_seconds(text)
