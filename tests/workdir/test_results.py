@@ -23,6 +23,9 @@ ROWS = [validation(0, 5.0), validation(4, 2.0), {"run": "b", "step": 9, "split":
 
 def test_a_finished_run(tiny):
     row = result_row(tiny, "a", [*ROWS, validation(12, 2.5)], STEPS, COSTS, FLOORS, step=12)
+    own = (tiny.model.activation, tiny.optimizer.learning_rate, tiny.optimizer.weight_decay, tiny.seed)
+    columns = ("activation", "learning_rate", "weight_decay", "seed", "data", "tokenizer")
+    assert tuple(row[column] for column in columns) == (*own, tiny.data.name, tiny.data.tokenizer)
     assert (row["status"], row["steps"], row["tokens"]) == ("finished", 12, 12 * 4 * 8)
     assert (row["initial_loss"], row["final_loss"], row["best_loss"], row["best_step"]) == (5.0, 2.5, 2.0, 4)
     assert (row["floor"], row["test_floor"], row["seconds"], row["parameters"]) == (1.5, 1.75, 6.0, 10)
