@@ -343,7 +343,7 @@ def test_the_header_says_how_often_the_text_is_read_and_warns_of_a_small_test_se
 
     out = said()
     n_text = int(re.search(r"training documents, ([\d,]+) tokens", out)[1].replace(",", ""))
-    n_steps, per_step, share = re.search(r"training +(\d+) steps of (\d+) tokens, .* in all: (\S+) epochs", out).groups()
+    n_steps, per_step, share = re.search(r"training +(\d+) steps of (\d+) tokens, .* in all: (\S+) epoch", out).groups()
     assert float(share) == pytest.approx(int(n_steps) * int(per_step) / n_text, rel=0.01)
     often = 5 * n_text // int(per_step)
     assert "is read about 5 times" in said(**{"train.n_steps": often}) and "is read about" not in out
