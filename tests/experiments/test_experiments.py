@@ -84,7 +84,7 @@ def test_every_arm_of_a_claim_is_trained_and_every_claim_waits_for_it(name):
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_page_answers_before_it_tells_how(name):
     page = (ROOT / name / "README.md").read_text()
-    places = [page.find(heading) for heading in ("**Question.**", "**Answer.**", "**Protocol.**")]
+    places = [page.find(heading) for heading in ("**Question.**", "**Answer.**", "**Protocol.**", "**Conclusion.**")]
     assert -1 not in places and places == sorted(places)
     if not (ROOT / name / "results.csv").is_file():
         assert "Not run yet." in page
