@@ -130,6 +130,8 @@ def test_a_swap_says_what_it_costs_and_what_heals_it(place):
     assert (written.config.activation, written.config.context) == ("relu", source.config.context)
     assert json.loads((place / "w/model/config.json").read_text())["model_type"] == "gpt2"
     assert (place / "w/model/tokenizer.json").read_bytes() == (place / "gpt2/tokenizer.json").read_bytes()
+    command = json.loads((place / "w/training/manifest.json").read_text())["sessions"][-1]["command"]
+    assert {"swap", "gpt2", "--to=relu", "--fold", "--steps=30", "--workdir=w"} <= set(command)
     healed = (place / "w/model/model.safetensors").read_bytes()
     for other in (["--to=silu", "--fold", "--steps=30"], ["--to=silu"]):
         with pytest.raises(UserError, match="choose another"):
