@@ -9,7 +9,7 @@ from actlab import config
 from actlab.errors import UserError, suggestion
 
 _DECODERS = {
-    # 2 CPU cores, under 3 minutes; 1.3M parameters.
+    # 2 CPU cores, about 3 minutes; 1.3M parameters.
     "small": {
         "model.d_model": 128,
         "model.n_heads": 4,
