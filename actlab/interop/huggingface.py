@@ -238,8 +238,7 @@ def _validated(changes: dict[str, Any], place: str) -> ModelConfig:
 
 
 def _shapes(config: ModelConfig) -> dict[str, Shape]:
-    tree = jax.eval_shape(models.build(config).init, jax.random.key(0))
-    return {path: leaf.shape for path, leaf in flat(tree).items()}
+    return {path: leaf.shape for path, leaf in flat(models.shapes(models.build(config))).items()}
 
 
 def _full_names(family: Family, found: dict[str, Stored]) -> dict[str, Stored]:

@@ -1,6 +1,7 @@
 """A model as the rest of the package sees it: pure functions over a plain pytree of parameters, and their costs."""
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -198,12 +199,23 @@ class Costs:
     gated_mismatch: float
 
 
+def shapes(model: Model) -> Params:
+    """Shape and dtype of each parameter, as jax.ShapeDtypeStruct; nothing is computed."""
+    spec = model.spec
+    names = (spec.activation, spec.swapped_to, spec.head_activation, spec.pooler_activation)
+    return _shapes(model, tuple(activations.get(name) for name in names if name))
+
+
+@functools.cache  # tracing a model takes tenths of a second; a name may be registered again with other parameters
+def _shapes(model: Model, functions: tuple[activations.Activation, ...]) -> Params:
+    return jax.eval_shape(model.init, jax.random.key(0))
+
+
 def costs(model: Model, read: float = 1.0) -> Costs:
     """Counts from shapes alone; nothing is computed. `read` is the share of tokens at which logits are made."""
-    spec = model.spec
-    shapes = jax.eval_shape(model.init, jax.random.key(0))
-    total = sum(leaf.size for leaf in jax.tree.leaves(shapes))
-    embeddings = [leaf for name, leaf in shapes.items() if name.endswith("_embedding") or name == "output"]
+    spec, shapes_of = model.spec, shapes(model)
+    total = sum(leaf.size for leaf in jax.tree.leaves(shapes_of))
+    embeddings = [leaf for name, leaf in shapes_of.items() if name.endswith("_embedding") or name == "output"]
     non_embedding = total - sum(leaf.size for leaf in jax.tree.leaves(embeddings))
     matrices = 3 if activations.get(spec.activation).gated else 2
     feed_forward = matrices * spec.d_model * spec.d_hidden

@@ -142,8 +142,7 @@ def _lane(spec: ProgramSpec, config: Config) -> tuple[Params, str]:
         model = dataclasses.replace(origin.model, use_bias=config.model.use_bias)
         before = models.build(model, swap=origin.swap)
         # Heads that it lacks are zeros, which change no hidden unit.
-        shapes = jax.eval_shape(before.init, jax.random.key(0))
-        zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, np.float32), shapes)
+        zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, np.float32), models.shapes(before))
         heads = {name: part for name, part in zeros.items() if name not in params}
         params = folded(before, spec.model, params | heads, *_batches(spec, config))
         params = {name: part for name, part in params.items() if name not in heads}
@@ -153,7 +152,7 @@ def _lane(spec: ProgramSpec, config: Config) -> tuple[Params, str]:
 
 def _with_zero_biases(model: models.Model, params: Params) -> Params:
     """The parameters of the same function with the biases that a model has beside them."""
-    wanted = jax.eval_shape(model.init, jax.random.key(0))
+    wanted = models.shapes(model)
 
     def filled(shapes: Any, part: Any) -> Any:
         if not isinstance(shapes, Mapping):
@@ -178,7 +177,7 @@ def _fitted(model: models.Model, params: Params) -> tuple[Params, list[str]]:
     Raises:
         UserError: for mismatched parameters outside the heads.
     """
-    wanted = jax.eval_shape(model.init, jax.random.key(0))
+    wanted = models.shapes(model)
     shapes = lambda tree: jax.tree.map(lambda leaf: tuple(leaf.shape), tree)  # noqa: E731
     kept = {name: part for name, part in params.items() if shapes(part) == shapes(wanted.get(name))}
     # A shorter context takes the first positions.

@@ -71,7 +71,7 @@ BERT_MODELS = [
 def drawn(model):
     """Parameters of which no two are alike: an initialisation's zeros and ones would hide a mix-up."""
     draw = np.random.default_rng(0)
-    shapes = jax.eval_shape(model.init, jax.random.key(0))
+    shapes = models.shapes(model)
     return jax.tree.map(lambda leaf: jnp.asarray(draw.normal(size=leaf.shape), jnp.float32), shapes)
 
 

@@ -247,7 +247,7 @@ def test_gated_width_is_two_thirds_in_multiples_of_eight_with_the_mismatch_told(
 @pytest.mark.parametrize("activation", ["gelu", "swiglu"])
 def test_d_hidden_is_the_width_itself(tiny, activation):
     model = models.build(replace(tiny, **{"model.activation": activation, "model.d_hidden": 37}).model)
-    shapes = jax.eval_shape(model.init, jax.random.key(0))["block_0"]["feed_forward"]
+    shapes = models.shapes(model)["block_0"]["feed_forward"]
     assert shapes["up"]["kernel"].shape == (16, 37)
 
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from weights import drawn
 
 from actlab import models
 from actlab.config import replace
@@ -106,10 +107,10 @@ def test_where_all_widths_follow_one_ratio_moves_all_rates(tiny):
     for name in ("gelu", "swiglu"):
         config = of_width(tiny, 96, parametrization="mup", activation=name, n_heads=3).model
         model = models.build(config)
-        rates = model.rate_multipliers(model.init(jax.random.key(0)))
+        rates = model.rate_multipliers(drawn(model))
         assert {rate for rate in jax.tree.leaves(rates) if rate != 1} == {64 / 96}
     narrow = models.build(of_width(tiny, 128, parametrization="mup", d_ff=256, d_head=16, n_heads=4).model)
-    block = narrow.rate_multipliers(narrow.init(jax.random.key(0)))["block_0"]
+    block = narrow.rate_multipliers(drawn(narrow))["block_0"]
     assert block["feed_forward"]["down"]["kernel"] == block["attention"]["out"]["kernel"] == 1
     assert block["feed_forward"]["up"]["kernel"] == block["attention"]["qkv"]["kernel"] == 0.5
 

@@ -62,7 +62,7 @@ def dense(tiny):
     rng = np.random.default_rng(0)
     params = jax.tree.map(
         lambda leaf: np.float32(rng.normal(0, 0.25, leaf.shape) if leaf.ndim > 1 else np.ones(leaf.shape)),
-        jax.eval_shape(model.init, jax.random.key(0)),
+        models.shapes(model),
     )
     windows, weights = jnp.array(rng.integers(0, 6, (3, 5))), np.ones((3, 4), np.float32)
     weights[2, 2:] = 0
@@ -101,7 +101,7 @@ def test_where_flash_attention_trains_the_model_its_curvature_is_that_of_ours(ti
     """cuDNN's attention has no second derivative."""
     model = models.build(replace(tiny, **{"model.kind": kind}).model, jnp.bfloat16)
     flashing = dataclasses.replace(model, spec=dataclasses.replace(model.spec, attention="cudnn"))
-    params = jax.eval_shape(model.init, jax.random.key(0))
+    params = models.shapes(model)
     batch = NEXT_TOKEN.scored(np.zeros((2, 9), np.int32), np.ones((2, 8), np.float32))
     monkeypatch.setattr(jax.nn, "dot_product_attention", lambda *_, **__: pytest.fail("flash attention"))
 

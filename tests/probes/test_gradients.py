@@ -11,7 +11,7 @@ from actlab.probes import gradients
 
 @pytest.mark.parametrize("changes", [{}, {"model.tie_embeddings": False, "model.use_bias": True}])
 def test_every_array_is_in_one_group(tiny, changes):
-    shapes = jax.eval_shape(models.build(replace(tiny, **changes).model).init, jax.random.key(0))
+    shapes = models.shapes(models.build(replace(tiny, **changes).model))
     params = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), shapes)
     groups = gradients.groups(params)
     kinds = ("attention", "feed_forward", "norm")

@@ -99,7 +99,7 @@ def test_logits_of_padded_and_segmented_input_agree(ours, theirs, n_classes):
         given = {"attention_mask": real, "token_type_ids": segments}
         expected = peer(torch.tensor(tokens), **{name: torch.tensor(array) for name, array in given.items()}).logits
     params = our_params(peer, n_classes)
-    shapes = jax.eval_shape(model.init, jax.random.key(0))
+    shapes = models.shapes(model)
     assert jax.tree.map(jnp.shape, params) == jax.tree.map(jnp.shape, shapes), "every weight has its place"
     logits, _ = model.apply(params, jnp.array(tokens), segments_BL=jnp.array(segments), real_BL=jnp.array(real))
     expected = expected.numpy()[:, None] if n_classes else expected.numpy()[real]

@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from actlab import models
+
 
 def drawn(model, size=0.4):
     """Matrices and tables N(0, size^2), scales 1, scalars of activations `size`, biases 0.
@@ -19,4 +21,4 @@ def drawn(model, size=0.4):
             values = np.full(leaf.shape, 1 if path[-1].key == "scale" else 0 if leaf.ndim else size)
         return jnp.asarray(values, leaf.dtype)
 
-    return jax.tree_util.tree_map_with_path(array, jax.eval_shape(model.init, jax.random.key(0)))
+    return jax.tree_util.tree_map_with_path(array, models.shapes(model))

@@ -153,7 +153,7 @@ def test_few_logits_are_whole_and_many_are_cut_into_equal_chunks():
 def test_training_and_evaluation_are_the_same_in_chunks(tiny, monkeypatch, changes):
     config = replace(tiny, **changes)
     model = models.build(config.model)
-    rng, shapes = np.random.default_rng(5), jax.eval_shape(model.init, jax.random.key(0))
+    rng, shapes = np.random.default_rng(5), models.shapes(model)
     params = jax.tree.map(lambda leaf: np.float32(rng.normal(0, 0.5, leaf.shape)), shapes)
     windows, weights = rng.integers(0, 24, (4, 9)), np.ones((4, 8), np.float32)
     weights[1, 3:] = 0
@@ -178,7 +178,7 @@ def test_training_and_evaluation_are_the_same_in_chunks(tiny, monkeypatch, chang
 
 def test_no_array_of_a_chunked_step_has_all_logits(tiny, monkeypatch):
     model = models.build(replace(tiny, **{"model.vocab_size": 1000}).model)
-    params = jax.eval_shape(model.init, jax.random.key(0))
+    params = models.shapes(model)
     windows, weights = jax.ShapeDtypeStruct((32, 9), jnp.int32), jax.ShapeDtypeStruct((32, 8), jnp.float32)
 
     config = replace(tiny, **{"model.vocab_size": 1000})
@@ -230,7 +230,7 @@ def test_chunks_are_as_many_as_the_rows_of_one_device_ask_for(tiny, monkeypatch)
     split = dataclasses.replace(
         model, spec=dataclasses.replace(model.spec, rows=NamedSharding(mesh, PartitionSpec(("data", "fsdp"))))
     )
-    params = jax.eval_shape(model.init, jax.random.key(0))
+    params = models.shapes(model)
     examples = losses.Examples(*(jnp.zeros((16, 8), dtype) for dtype in (int, int, float)))
 
     def n_chunks(model):

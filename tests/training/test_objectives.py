@@ -307,7 +307,7 @@ def test_a_classifier_beats_the_majority_in_a_few_steps_and_its_scores_are_those
 
 def test_a_confusion_has_what_is_there_by_row_and_what_is_answered_by_column(tiny):
     model = models.build(replace(tiny, **PLANTED).model)
-    rng, shapes = np.random.default_rng(0), jax.eval_shape(model.init, jax.random.key(0))
+    rng, shapes = np.random.default_rng(0), models.shapes(model)
     params = jax.tree.map(lambda leaf: np.float32(rng.normal(0, 0.02, leaf.shape)), shapes)
     params["classifier"]["bias"] += np.float32([0, 9])  # all are taken for class 1
     rows = planted(12, 0)
