@@ -1,10 +1,10 @@
 """The excess over the entropy as a power of the size, for each activation, and what it says of a larger size.
 
 Command: python experiments/scale/fit.py
-Reads results.csv in the folders 32, 48, 64, 96 and, where it is there, 128; writes fit.csv, figure.svg, .png and .pdf,
-and prints a line for each activation. The fit is log excess = log a - b log N, least squares for each seed, of the runs
-at one rate, 1e-2. Intervals of b, and of the differences of two b, are t intervals over the seeds. An interval of
-prediction adds the scatter about the line.
+Reads results.csv in the folders of widths, 32 to 160; writes fit.csv, figure.svg, .png and .pdf, and prints a line for
+each prediction. Width 128 is predicted from a fit of 32 to 96, and 160 from 32 to 128: log excess = log a - b log N,
+least squares for each seed, of the runs at one rate, 1e-2. Intervals of b, and of the differences of two b, are t
+intervals over the seeds. An interval of prediction adds the scatter about the line.
 """
 
 import csv
@@ -34,7 +34,8 @@ except ModuleNotFoundError as error:
     sys.exit(command.missing(error))
 
 FOLDER = pathlib.Path(__file__).parent
-WIDTHS, NEXT = (32, 48, 64, 96), 128
+WIDTHS = (32, 48, 64, 96, 128, 160)
+PREDICTED = (128, 160)  # each from a fit of the widths below it
 RATE = 1e-2  # the same at each size, so that none has the luck of a choice; mup is to keep it near the best
 CONFIDENCE = 0.95
 
@@ -45,39 +46,55 @@ Excess = Mapping[int, np.ndarray]  # width -> [seeds], nats/token
 def main(argv: Sequence[str]) -> None:
     """Writes fit.csv and the figure."""
     command.parse(__doc__, argv, n_words=0)
-    paths = {width: FOLDER / str(width) / results.FILE for width in (*WIDTHS, NEXT)}
-    tables = {width: results.read([path]) for width, path in paths.items() if width != NEXT or path.is_file()}
-    sizes = {width: size_of(width) for width in tables}
+    paths = {width: FOLDER / str(width) / results.FILE for width in WIDTHS}
+    excess = {width: complete(excess_of(results.read([path]))) for width, path in paths.items() if path.is_file()}
+    rows = []
+    for width in PREDICTED:
+        below = WIDTHS[: WIDTHS.index(width)]
+        if not set(below) <= excess.keys():
+            continue
+        found, slopes = predicted({fitted: excess[fitted] for fitted in below}, width, excess.get(width, {}))
+        rows += found
+        print_slopes(slopes)
+    with (FOLDER / "fit.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    export(figure([row for row in rows if row["width"] == rows[-1]["width"]], excess), FOLDER)
+
+
+def predicted(
+    below: Mapping[int, Mapping[str, np.ndarray]], width: int, measured: Mapping[str, np.ndarray]
+) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
+    """Prints and returns a row for each activation of the fit below a width, and its b of each seed."""
     rows, slopes = [], {}
-    excess = complete({width: excess_of(runs) for width, runs in tables.items()})
-    for name in excess[WIDTHS[0]]:
-        found = {width: of_width[name] for width, of_width in excess.items()}
-        fitted, slopes[name] = fit({width: found[width] for width in WIDTHS}, sizes)
-        rows.append({"activation": name} | fitted)
+    for name in below[WIDTHS[0]]:
+        fitted, slopes[name] = fit({fitted: of_width[name] for fitted, of_width in below.items()}, width)
+        row = {"width": width, "activation": name} | fitted | {"measured": None, "holds": None}
         told = "{activation}: excess {a:.3g} N^-{b:.3f} (b {b_low:.3f} to {b_high:.3f}), "
         told += "at width {width} by it {next:.3f} ({next_low:.3f} to {next_high:.3f})"
-        if NEXT in found:
-            mean = float(found[NEXT].mean())
-            rows[-1] |= {"measured": mean, "holds": rows[-1]["next_low"] <= mean <= rows[-1]["next_high"]}
+        if name in measured:
+            mean = float(measured[name].mean())
+            row |= {"measured": mean, "holds": fitted["next_low"] <= mean <= fitted["next_high"]}
             told += ", measured {measured:.3f}"
-        print(told.format(width=NEXT, **rows[-1]))
+        print(told.format(**row))
+        rows.append(row)
+    return rows, slopes
+
+
+def print_slopes(slopes: Mapping[str, np.ndarray]) -> None:
+    """The difference of every two b, with its interval."""
     pairs = list(itertools.combinations(slopes, 2))
     p_values = holm([float(stats.ttest_rel(slopes[one], slopes[other]).pvalue) for one, other in pairs])
     for (one, other), p in zip(pairs, p_values, strict=True):
         low, high = interval(slopes[one] - slopes[other])
         print(f"b of {one} less b of {other}: {low:.3f} to {high:.3f}, p {p:.2g} after Holm")
-    with (FOLDER / "fit.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    export(figure(rows, excess), FOLDER)
 
 
-def complete(excess: Mapping[int, Mapping[str, np.ndarray]]) -> dict[int, Mapping[str, np.ndarray]]:
-    """Without the next size until it has every run: the prediction is judged once."""
-    n_runs = {width: sum(map(len, of_width.values())) for width, of_width in excess.items()}
-    is_whole = n_runs.get(NEXT) == max(n_runs.values())
-    return {width: of_width for width, of_width in excess.items() if width != NEXT or is_whole}
+def complete(excess: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The activations that have every seed: a prediction is judged once."""
+    n_seeds = max(map(len, excess.values()))
+    return {name: values for name, values in excess.items() if len(values) == n_seeds}
 
 
 def size_of(width: int) -> int:
@@ -100,13 +117,13 @@ def interval(values: np.ndarray) -> tuple[float, float]:
     return mean - half, mean + half
 
 
-def fit(excess: Excess, sizes: Mapping[int, int]) -> tuple[dict[str, float], np.ndarray]:
-    """a and b of a N^-b, an interval of b, the excess at the next size with its interval; and b of each seed."""
-    log_n = np.log([sizes[width] for width in excess])
+def fit(excess: Excess, width: int) -> tuple[dict[str, float], np.ndarray]:
+    """a and b of a N^-b, an interval of b, the excess at the next width with its interval; and b of each seed."""
+    log_n = np.log([size_of(fitted) for fitted in excess])
     log_e_WS = np.log(list(excess.values()))
     slopes_S, intercepts_S = np.polyfit(log_n, log_e_WS, 1)
     # Scatter of the means about the line, which a true power law would not have: a t interval for a new mean.
-    next_n, n = np.log(size_of(NEXT)), len(log_n)
+    next_n, n = np.log(size_of(width)), len(log_n)
     line = intercepts_S.mean() + slopes_S.mean() * log_n
     scatter = np.sqrt(((log_e_WS.mean(axis=1) - line) ** 2).sum() / (n - 2))
     leverage = 1 + 1 / n + (next_n - log_n.mean()) ** 2 / ((log_n - log_n.mean()) ** 2).sum()
@@ -128,16 +145,19 @@ def fit(excess: Excess, sizes: Mapping[int, int]) -> tuple[dict[str, float], np.
 
 def figure(rows: Sequence[Mapping[str, Any]], excess: Mapping[int, Mapping[str, np.ndarray]]) -> Figure:
     """Left the mean excess by size and the fitted lines, dashed beyond the fit; right what they predict of the next."""
-    names = [row["activation"] for row in rows]
-    points = [(name, size_of(width), float(of[name].mean())) for width, of in excess.items() for name in names]
+    names, next_width = [row["activation"] for row in rows], rows[0]["width"]
+    points = [
+        (name, size_of(width), float(values.mean())) for width, of in excess.items() for name, values in of.items()
+    ]
+    last = WIDTHS[WIDTHS.index(next_width) - 1]
     lines = [
         (row["activation"], part, size_of(width), row["a"] * size_of(width) ** -row["b"])
         for row in rows
-        for part, widths in (("fit", (WIDTHS[0], WIDTHS[-1])), ("beyond", (WIDTHS[-1], NEXT)))
+        for part, widths in (("fit", (WIDTHS[0], last)), ("beyond", (last, next_width)))
         for width in widths
     ]
     predicted = [(row["activation"], *(row[key] for key in ("next_low", "next", "next_high"))) for row in rows]
-    measured = [(row["activation"], row["measured"]) for row in rows if "measured" in row]
+    measured = [(row["activation"], row["measured"]) for row in rows if row["measured"] is not None]
     data = {
         "points": Rows(("activation", "size", "excess"), points),
         "lines": Rows(("activation", "part", "size", "excess"), lines),
@@ -165,7 +185,7 @@ def figure(rows: Sequence[Mapping[str, Any]], excess: Mapping[int, Mapping[str, 
         .encode(x="excess:Q", y=by_name["y"], color=alt.value("black"))
     )
     left = alt.layer(fitted, beyond, dots).properties(width=240, height=200)
-    title = f"width {NEXT}: predicted, measured (diamonds)" if measured else f"width {NEXT}: predicted"
+    title = f"width {next_width}: predicted, measured (diamonds)" if measured else f"width {next_width}: predicted"
     right = alt.layer(intervals, middles, found).properties(width=190, height=120, title=title)
     told = "; ".join(f"{row['activation']} {row['a']:.3g} N^-{row['b']:.3f}" for row in rows)
     return Figure("figure", charts.spec(alt.hconcat(left, right, spacing=24), {}), data, f"Excess by size: {told}.")

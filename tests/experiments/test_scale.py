@@ -7,24 +7,25 @@ import pytest
 import scripts
 
 FIT = scripts.load(pathlib.Path(__file__).parents[2] / "experiments/scale/fit.py")
-SIZES = {width: 48 * width**2 for width in (*FIT.WIDTHS, FIT.NEXT)}
+BELOW, NEXT = FIT.WIDTHS[:4], FIT.PREDICTED[0]
+SIZES = {width: 48 * width**2 for width in (*BELOW, NEXT)}
 
 
 def planted(noise, seed=0):
     rng = np.random.default_rng(seed)
-    return {width: 30.0 * SIZES[width] ** -0.4 * np.exp(rng.normal(0, noise, 5)) for width in FIT.WIDTHS}
+    return {width: 30.0 * SIZES[width] ** -0.4 * np.exp(rng.normal(0, noise, 5)) for width in BELOW}
 
 
 def test_a_power_law_without_noise_is_found_exactly():
-    found, _ = FIT.fit(planted(0.0), SIZES)
+    found, _ = FIT.fit(planted(0.0), NEXT)
     assert (found["a"], found["b"]) == pytest.approx((30.0, 0.4), rel=1e-9)
-    assert found["next"] == pytest.approx(30.0 * SIZES[FIT.NEXT] ** -0.4, rel=1e-9)
+    assert found["next"] == pytest.approx(30.0 * SIZES[NEXT] ** -0.4, rel=1e-9)
     assert found["next_low"] == pytest.approx(found["next_high"], rel=1e-6)
 
 
 def test_intervals_of_prediction_hold_the_next_size_as_often_as_they_say():
-    truth = 30.0 * SIZES[FIT.NEXT] ** -0.4
-    found = [FIT.fit(planted(0.05, seed), SIZES)[0] for seed in range(100)]
+    truth = 30.0 * SIZES[NEXT] ** -0.4
+    found = [FIT.fit(planted(0.05, seed), NEXT)[0] for seed in range(100)]
     held = sum(one["next_low"] <= truth <= one["next_high"] for one in found)
     assert held >= 93
     assert all(one["b_low"] < one["b"] < one["b_high"] for one in found)
@@ -32,28 +33,32 @@ def test_intervals_of_prediction_hold_the_next_size_as_often_as_they_say():
 
 def test_a_difference_of_slopes_is_within_its_interval_as_often_as_it_says():
     pairs = [(planted(0.05, seed), planted(0.05, seed + 500)) for seed in range(100)]
-    apart = [FIT.interval(FIT.fit(one, SIZES)[1] - FIT.fit(other, SIZES)[1]) for one, other in pairs]
+    apart = [FIT.interval(FIT.fit(one, NEXT)[1] - FIT.fit(other, NEXT)[1]) for one, other in pairs]
     assert 90 <= sum(low <= 0 <= high for low, high in apart) < 100
 
 
 def test_a_bend_widens_the_interval_of_prediction():
     bent = {width: values * (1.2 if width == 64 else 1.0) for width, values in planted(0.0).items()}
-    found, _ = FIT.fit(bent, SIZES)
+    found, _ = FIT.fit(bent, NEXT)
     assert found["next_high"] > 1.2 * found["next_low"]
 
 
-def test_a_prediction_is_judged_when_every_run_of_it_is_there():
-    whole = {width: {"gelu": np.ones(5), "relu": np.ones(5)} for width in (*FIT.WIDTHS, FIT.NEXT)}
-    assert FIT.complete(whole).keys() == whole.keys()
-    short = whole | {FIT.NEXT: {"gelu": np.ones(5), "relu": np.ones(4)}}
-    assert FIT.complete(short).keys() == set(FIT.WIDTHS)
+def test_a_prediction_is_judged_when_every_seed_of_it_is_there():
+    below = {width: {"gelu": values, "relu": values} for width, values in planted(0.02).items()}
+    whole, short = np.full(5, 0.13), np.full(4, 0.13)
+    cases = [({"gelu": whole, "relu": short}, {"gelu"}), ({"gelu": whole, "relu": whole}, {"gelu", "relu"})]
+    for measured, judged in cases:
+        rows, _ = FIT.predicted(below, NEXT, FIT.complete(measured))
+        assert {row["activation"] for row in rows if row["measured"] is not None} == judged
+        found = [row["holds"] for row in rows if row["measured"] is not None]
+        assert found == [row["next_low"] <= 0.13 <= row["next_high"] for row in rows if row["measured"] is not None]
 
 
 @pytest.mark.parametrize("trained", [False, True])
 def test_the_figure_has_what_was_predicted_beside_what_was_measured(trained):
-    excess = planted(0.02) | ({FIT.NEXT: np.full(5, 0.13)} if trained else {})
-    row = {"activation": "gelu"} | FIT.fit({width: excess[width] for width in FIT.WIDTHS}, SIZES)[0]
-    row |= {"measured": 0.13} if trained else {}
+    excess = planted(0.02) | ({NEXT: np.full(5, 0.13)} if trained else {})
+    row = {"width": NEXT, "activation": "gelu"} | FIT.fit({width: excess[width] for width in BELOW}, NEXT)[0]
+    row |= {"measured": 0.13 if trained else None}
     data = FIT.figure([row], {width: {"gelu": values} for width, values in excess.items()}).data
     assert [point[1] for point in data["points"].rows] == [SIZES[width] for width in excess]
     assert data["predicted"].rows == [("gelu", row["next_low"], row["next"], row["next_high"])]
