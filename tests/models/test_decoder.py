@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import weights
 
-from actlab import models
+from actlab import activations, models
 from actlab.config import replace, rotary_scaling
 from actlab.models import layers
 
@@ -222,6 +222,18 @@ def test_scalars_of_an_activation_are_float32_parameters_that_learn(tiny, name, 
     params["block_1"]["feed_forward"] |= found
     slopes = jax.jit(jax.grad(lambda p: jnp.square(model.apply(p, tokens)[0]).mean()))(params)
     assert all(slopes["block_1"]["feed_forward"][name] != 0 for name in found)
+
+
+def test_shapes_are_those_of_the_function_that_a_name_stands_for(tiny):
+    """A cell of a notebook may give an edited activation other scalars to learn."""
+    found = []
+    for theta in ("a", "b"):
+        names = {}
+        exec(compile(f"def mine(x, {theta}=1.0): return {theta} * x", f"<ipython-input-{theta}>", "exec"), names)
+        activations.register(activations.Activation("mine", names["mine"], "x", "me", theta={theta: 1.0}))
+        layer = models.shapes(models.build(replace(tiny, **{"model.activation": "mine"}).model))["block_1"]
+        found.append([name for name in layer["feed_forward"] if name.startswith("activation_")])
+    assert found == [["activation_a"], ["activation_b"]]
 
 
 def test_a_name_with_parameters_builds_its_own_function(tiny):

@@ -88,7 +88,14 @@ def test_in_the_standard_parametrization_changes_grow(tiny):
     assert of_changes[0] > 0.3 and of_changes[3] > 0.3, "inputs of the hidden units, logits"
 
 
-@pytest.mark.parametrize("changes", [{"d_ff": 256}, {"d_ff": 256, "activation": "swiglu"}, {"d_hidden": 96}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"d_ff": 256},
+        pytest.param({"d_ff": 256, "activation": "swiglu"}, marks=pytest.mark.slow),
+        pytest.param({"d_hidden": 96}, marks=pytest.mark.slow),
+    ],
+)
 def test_hidden_units_need_not_widen_with_the_model(tiny, changes):
     """The second projection has as many inputs at every width: its change does about as much, by d_model a quarter."""
     rows = jnp.asarray(np.random.default_rng(0).integers(0, 24, (1, 8, tiny.model.context + 1)), jnp.int32)

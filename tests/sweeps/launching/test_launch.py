@@ -67,6 +67,7 @@ def restored(workdir, job):
     return [row["step"] for session in sessions for row in session["restored"]]
 
 
+@pytest.mark.slow
 def test_whatever_happens_to_jobs_the_results_are_those_of_one_machine(
     disturbed, long_sweep, direct, outcome, tmp_path, capsys
 ):
