@@ -30,6 +30,15 @@ def test_what_the_stub_types_is_what_the_package_has():
     assert all(getattr(actlab, name) is not None for name in typed)
 
 
+def test_a_session_is_imported_without_what_no_start_of_a_training_needs():
+    code = (
+        "import sys; import actlab.sweeps.session; "
+        "print({'scipy.special', 'scipy.stats', 'scipy.optimize', 'tensorflow_datasets'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["set()"]
+
+
 def test_registering_an_activation_computes_nothing():
     """Several processes join before their first computation, and a config file that registers one is read before."""
     code = (
