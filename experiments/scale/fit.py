@@ -47,13 +47,14 @@ def main(argv: Sequence[str]) -> None:
     """Writes fit.csv and the figure."""
     command.parse(__doc__, argv, n_words=0)
     paths = {width: FOLDER / str(width) / results.FILE for width in WIDTHS}
-    excess = {width: complete(excess_of(results.read([path]))) for width, path in paths.items() if path.is_file()}
+    there = {width: path for width, path in paths.items() if width not in PREDICTED or path.is_file()}
+    excess = {width: complete(excess_of(results.read([path]))) for width, path in there.items()}
     rows = []
     for width in PREDICTED:
         below = WIDTHS[: WIDTHS.index(width)]
         if not set(below) <= excess.keys():
-            continue
-        found, slopes = predicted({fitted: excess[fitted] for fitted in below}, width, excess.get(width, {}))
+            break  # the width before is not trained yet
+        found, slopes = predicted({one: excess[one] for one in below}, width, excess.get(width, {}))
         rows += found
         print_slopes(slopes)
     with (FOLDER / "fit.csv").open("w", newline="") as file:
@@ -69,7 +70,7 @@ def predicted(
     """Prints and returns a row for each activation of the fit below a width, and its b of each seed."""
     rows, slopes = [], {}
     for name in below[WIDTHS[0]]:
-        fitted, slopes[name] = fit({fitted: of_width[name] for fitted, of_width in below.items()}, width)
+        fitted, slopes[name] = fit({one: of_width[name] for one, of_width in below.items()}, width)
         row = {"width": width, "activation": name} | fitted | {"measured": None, "holds": None}
         told = "{activation}: excess {a:.3g} N^-{b:.3f} (b {b_low:.3f} to {b_high:.3f}), "
         told += "at width {width} by it {next:.3f} ({next_low:.3f} to {next_high:.3f})"
@@ -119,7 +120,7 @@ def interval(values: np.ndarray) -> tuple[float, float]:
 
 def fit(excess: Excess, width: int) -> tuple[dict[str, float], np.ndarray]:
     """a and b of a N^-b, an interval of b, the excess at the next width with its interval; and b of each seed."""
-    log_n = np.log([size_of(fitted) for fitted in excess])
+    log_n = np.log([size_of(one) for one in excess])
     log_e_WS = np.log(list(excess.values()))
     slopes_S, intercepts_S = np.polyfit(log_n, log_e_WS, 1)
     # Scatter of the means about the line, which a true power law would not have: a t interval for a new mean.

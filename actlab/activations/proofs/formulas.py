@@ -7,7 +7,7 @@ from fractions import Fraction
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy  # of which `special` is loaded at its first use: a sixth of a second
+import scipy  # loads scipy.special at its first use, which takes a sixth of a second
 from jaxtyping import Float
 
 from actlab.activations.definition import Activation, same

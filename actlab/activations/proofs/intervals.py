@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import scipy  # of which `special` is loaded at its first use: a sixth of a second
+import scipy  # loads scipy.special at its first use, which takes a sixth of a second
 
 from actlab.activations.proofs.jets import HALF, ONE_OVER_SQRT_2_PI, Arithmetic, Constant
 from actlab.errors import UserError

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import scipy  # of which `special` is loaded at its first use: a sixth of a second
+import scipy  # loads scipy.special at its first use, which takes a sixth of a second
 from jaxtyping import Float
 
 from actlab.activations.catalogue import get
