@@ -63,4 +63,6 @@ def test_the_figure_has_what_was_predicted_beside_what_was_measured(trained):
     assert [point[1] for point in data["points"].rows] == [SIZES[width] for width in excess]
     assert data["predicted"].rows == [("gelu", row["next_low"], row["next"], row["next_high"])]
     assert data["measured"].rows == ([("gelu", 0.13)] if trained else [])
+    parts = [("fit", BELOW[0]), ("fit", BELOW[-1]), ("beyond", BELOW[-1]), ("beyond", NEXT)]
+    assert [line[1:3] for line in data["lines"].rows] == [(part, SIZES[width]) for part, width in parts]
     assert data["lines"].rows[-1][-1] == pytest.approx(row["next"])  # the line goes through what it predicts
