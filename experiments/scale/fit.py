@@ -1,9 +1,9 @@
 """The excess over the entropy as a power of the size, for each activation, and what it says of a larger size.
 
 Command: python experiments/scale/fit.py
-Reads results.csv in the folders of widths, 32 to 160; writes fit.csv, figure.svg, .png and .pdf, and prints a line for
-each prediction. Width 128 is predicted from a fit of 32 to 96, and 160 from 32 to 128: log excess = log a - b log N,
-least squares for each seed, of the runs at one rate, 1e-2. Intervals of b, and of the differences of two b, are t
+Reads results.csv in the folders of widths, 32 to 256; writes fit.csv, figure.svg, .png and .pdf, and prints a line for
+each prediction. Width 128 is predicted from a fit of 32 to 96, 160 from 32 to 128, and 256 from 32 to 160: log excess =
+log a - b log N, least squares for each seed, of the runs at one rate, 1e-2. Intervals of b, and of the differences of two b, are t
 intervals over the seeds. An interval of prediction adds the scatter about the line.
 """
 
@@ -34,8 +34,8 @@ except ModuleNotFoundError as error:
     sys.exit(command.missing(error))
 
 FOLDER = pathlib.Path(__file__).parent
-WIDTHS = (32, 48, 64, 96, 128, 160)
-PREDICTED = (128, 160)  # each from a fit of the widths below it
+WIDTHS = (32, 48, 64, 96, 128, 160, 256)
+PREDICTED = (128, 160, 256)  # each from a fit of the widths below it
 RATE = 1e-2  # the same at each size, so that none has the luck of a choice; mup is to keep it near the best
 CONFIDENCE = 0.95
 

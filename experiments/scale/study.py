@@ -1,9 +1,10 @@
 """Question: how does the loss above the text's exact entropy fall with the size of the model, for each activation?
 
 Command: python -m actlab.main --config=experiments/scale/study.py:64 --workdir=runs/scale_64
-Presets are widths: 32, 48, 64, 96, 128 and 160, 0.05M to 1.2M parameters without embeddings, ten training tokens for
-each. Four activations; five seeds, three rates up to 64, one rate at 96 and 128; one seed at 160.
-Expected time: 10, 30, 60, 100, 240 and 160 minutes of one CPU core; --dry_run tells the time of this machine.
+Presets are widths: 32, 48, 64, 96, 128, 160 and 256, 0.05M to 3.1M parameters without embeddings, ten training tokens
+for each. Four activations; five seeds, three rates up to 64, one rate above; one seed at 256.
+Expected time: 10, 30, 60, 100 and 240 minutes of one CPU core up to 128, 160 and 256 minutes of a GPU; --dry_run tells
+the time of this machine.
 Expected loss: the entropy is 0.84 nats/token; at width 32 about three times that.
 """
 
@@ -18,8 +19,8 @@ ACTIVATIONS = ("relu", "gelu", "swiglu", "relu2")
 # In the order in which they are trained. The first is that of the fit at every width; the others say how near the best
 # it is, which mup is to keep.
 _AROUND = (1e-2, 5.6e-3, 1.8e-2)
-RATES = {"32": _AROUND, "48": _AROUND, "64": _AROUND, "96": _AROUND[:1], "128": _AROUND[:1], "160": _AROUND[:1]}
-SEEDS = {"160": (1,)}  # five for the others
+RATES = {"32": _AROUND, "48": _AROUND, "64": _AROUND} | dict.fromkeys(("96", "128", "160", "256"), _AROUND[:1])
+SEEDS = {"256": (1,)}  # five for the others
 QUESTIONS = ("gelu<relu", "swiglu<gelu", "relu2<gelu")
 
 
