@@ -3,8 +3,8 @@
 Command: python experiments/scale/fit.py
 Reads results.csv in the folders of widths, 32 to 256; writes fit.csv, figure.svg, .png and .pdf, and prints a line for
 each prediction. Width 128 is predicted from a fit of 32 to 96, 160 from 32 to 128, and 256 from 32 to 160: log excess =
-log a - b log N, least squares for each seed, of the runs at one rate, 1e-2. Intervals of b, and of the differences of two b, are t
-intervals over the seeds. An interval of prediction adds the scatter about the line.
+log a - b log N, least squares for each seed, of the runs at one rate, 1e-2. Intervals of b, and of the differences of
+two b, are t intervals over the seeds. An interval of prediction adds the scatter about the line.
 """
 
 import csv
@@ -69,7 +69,7 @@ def predicted(
 ) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
     """Prints and returns a row for each activation of the fit below a width, and its b of each seed."""
     rows, slopes = [], {}
-    for name in below[WIDTHS[0]]:
+    for name in (name for name in below[WIDTHS[0]] if all(name in of_width for of_width in below.values())):
         fitted, slopes[name] = fit({one: of_width[name] for one, of_width in below.items()}, width)
         row = {"width": width, "activation": name} | fitted | {"measured": None, "holds": None}
         told = "{activation}: excess {a:.3g} N^-{b:.3f} (b {b_low:.3f} to {b_high:.3f}), "
