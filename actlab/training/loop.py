@@ -10,7 +10,7 @@ import threading
 import time
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -33,7 +33,15 @@ from actlab.workdir.traces import StepBuffer, Steps, dead_row, read_steps
 
 # What is due of probes: a row's values for each lane, empty if nothing is; the units that a census found dead.
 Probed = tuple[list[dict[str, float]], Bool[np.ndarray, "R layers F"] | None]
-Call = tuple[int, int, Metrics]  # its first step, the step at which it ended, its metrics on the device
+
+
+class Call(NamedTuple):
+    """A call of the training program: from one step to another, its metrics on the device."""
+
+    first: int
+    end: int
+    metrics: Metrics
+    seconds: float | None = None  # that it took, where it had ended before the next one began
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +59,11 @@ class Feed:
         # Lanes of one seed read the same rows.
         of_seed = {seed: np.stack([self.batch(seed, step, rows) for step in steps]) for seed in set(self.seeds[lanes])}
         return np.stack([of_seed[seed] for seed in self.seeds[lanes]])
+
+
+def has_ended(call: Call) -> bool:
+    """Whether the device is done with a call."""
+    return all(array.is_ready() for array in jax.tree.leaves(call.metrics))
 
 
 def boundary(config: Config, step: int) -> int:
@@ -111,6 +124,10 @@ class Loop:
             with jax.transfer_guard("disallow"):
                 # stop() comes last: it is collective, and processes agree on the other conditions.
                 while step < last and self._alive.any() and not stop():
+                    if waiting and has_ended(waiting[0]):
+                        # A GPU's loop asks the host at every step whether to go on, so that the dispatch returns when
+                        # the call has ended. Its time, which is added up when it is logged, is not the next one's.
+                        waiting = [waiting[0]._replace(seconds=self._elapsed())]
                     end = boundary(self._config, step)
                     # Always the rows of a longest call: with one shape of rows all calls share one compiled function.
                     span = range(step, step + self._program.rows_shape[1])
@@ -118,7 +135,7 @@ class Loop:
                     state, metrics = self._program.train(state, rows, end - step)
                     # The device works on this call while the host logs the one before. So a divergence is seen one
                     # call late, which costs nothing: the compiled loop has frozen the lane at once.
-                    call, step = (step, end, metrics), end
+                    call, step = Call(step, end, metrics), end
                     evaluate = step % train.eval_every == 0 or step == n_steps
                     save = step % train.checkpoint_every == 0 or step == n_steps
                     if evaluate or save or any(step % span == 0 for span in spans(train)):
@@ -213,11 +230,13 @@ class Loop:
     def _log(self, calls: Sequence[Call]) -> None:
         """Appends the rows of calls, whose speed is that of all of them together."""
         if calls:
-            on_host = [jax.device_get(metrics) for _, _, metrics in calls]
-            n_steps = calls[-1][1] - calls[0][0]
-            speed = n_steps * self._tokens_per_step * int(self._alive.sum()) / self._elapsed()
-            for (first, end, _), metrics in zip(calls, on_host, strict=True):
-                self._log_call(first, end, metrics, speed)
+            on_host = [jax.device_get(call.metrics) for call in calls]
+            n_steps = calls[-1].end - calls[0].first
+            known = [call.seconds for call in calls if call.seconds is not None]
+            seconds = sum(known) + (self._elapsed() if len(known) < len(calls) else 0.0)
+            speed = n_steps * self._tokens_per_step * int(self._alive.sum()) / seconds
+            for call, metrics in zip(calls, on_host, strict=True):
+                self._log_call(call.first, call.end, metrics, speed)
 
     def _log_call(self, first: int, end: int, metrics: Any, speed: float) -> None:
         """Appends rows of a call's logged steps; a lane whose loss is not finite gets one last row and is out."""
