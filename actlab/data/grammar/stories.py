@@ -105,7 +105,7 @@ def reach(rule: Rule) -> frozenset[str]:
 
 
 def added(terms: Iterable[float]) -> float:
-    """Their sum from left to right: the built-in `sum` rounds otherwise from Python 3.12 on, and a fingerprint sees it."""
+    """The sum from left to right. The built-in one rounds otherwise since Python 3.12, which fingerprints would see."""
     return reduce(operator.add, terms, 0.0)
 
 
