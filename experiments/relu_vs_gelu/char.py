@@ -17,8 +17,6 @@ from actlab.cli import command
 
 FOLDER = pathlib.Path(__file__).parent
 LABELS = {"char-gain": "by gain", "char": "0.02"}
-# The tables of runs that were trained to the end, by arm.
-ENDED = {"char-gain": ("char-gain/results.csv", "char-gain_3e-3.csv"), "char": ("char_0.02.csv",)}
 NAMES = ("relu", "gelu")
 
 Losses = Mapping[tuple, Mapping[int, float]]  # (place, activation) -> seed -> nats/byte
@@ -51,9 +49,9 @@ def _lines(header: list[str], rows: Iterator[list[str]]) -> Iterator[str]:
 
 
 def _at_the_end() -> Iterator[list[str]]:
-    for arm, tables in ENDED.items():
+    for arm in LABELS:
         losses = collections.defaultdict(dict)
-        for row in (row for name in tables for row in _rows(name)):
+        for row in _rows(f"{arm}/results.csv"):
             losses[float(row["learning_rate"]), row["activation"]][int(row["seed"])] = float(row["test_loss"])
         for rate in sorted({rate for rate, _ in losses}):
             cells = [_told(list(losses[rate, name].values())) if (rate, name) in losses else "" for name in NAMES]
