@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> None:
         writer = csv.DictWriter(file, rows[0], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    export(figure([row for row in rows if row["width"] == rows[-1]["width"]], excess), FOLDER)
+    export(figure(latest(rows), excess), FOLDER)
 
 
 def predicted(
@@ -81,6 +81,12 @@ def predicted(
         print(told.format(**row))
         rows.append(row)
     return rows, slopes
+
+
+def latest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of the largest width at which something was measured, or, if nothing was, of the first one."""
+    width = max((row["width"] for row in rows if row["measured"] is not None), default=rows[0]["width"])
+    return [row for row in rows if row["width"] == width]
 
 
 def print_slopes(slopes: Mapping[str, np.ndarray]) -> None:

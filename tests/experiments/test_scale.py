@@ -54,6 +54,19 @@ def test_a_prediction_is_judged_when_every_seed_of_it_is_there():
         assert found == [row["next_low"] <= 0.13 <= row["next_high"] for row in rows if row["measured"] is not None]
 
 
+def test_the_figure_is_of_the_largest_width_that_was_trained():
+    rows = [{"width": width, "measured": measured} for width, measured in ((128, 0.06), (160, None), (256, None))]
+    assert FIT.latest(rows) == rows[:1] and FIT.latest(rows[1:]) == rows[1:2]
+    assert FIT.latest([*rows, {"width": 160, "measured": 0.05}])[-1] == {"width": 160, "measured": 0.05}
+
+
+def test_an_activation_that_lacks_a_width_below_has_no_prediction():
+    below = {width: {"gelu": values, "relu": values} for width, values in planted(0.02).items()}
+    del below[BELOW[-1]]["gelu"]
+    rows, slopes = FIT.predicted(below, NEXT, {})
+    assert [row["activation"] for row in rows] == list(slopes) == ["relu"]
+
+
 @pytest.mark.parametrize("trained", [False, True])
 def test_the_figure_has_what_was_predicted_beside_what_was_measured(trained):
     excess = planted(0.02) | ({NEXT: np.full(5, 0.13)} if trained else {})
