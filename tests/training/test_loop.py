@@ -51,6 +51,12 @@ def test_the_speed_counts_the_lanes_that_still_train(session, tmp_path, tiny, mo
     assert speeds[1] == 2 * 4 * 8 and speeds[12] in (4 * 8, 2 * 4 * 8) and min(speeds.values()) == 4 * 8
 
 
+@pytest.mark.parametrize("ready", [(True, True), (True, False), (False, False)])
+def test_a_call_has_ended_when_all_its_metrics_are_there(ready):
+    metrics = [types.SimpleNamespace(is_ready=lambda one=one: one) for one in ready]
+    assert loop.has_ended(loop.Call(0, 1, metrics)) == all(ready)
+
+
 def documents_rows(path):
     """The rows of the test set's documents."""
     return [row for row in Workdir(path).traces() if row["kind"] == "documents"]
