@@ -69,7 +69,10 @@ def predicted(
 ) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
     """Prints and returns a row for each activation of the fit below a width, and its b of each seed."""
     rows, slopes = [], {}
-    for name in (name for name in below[WIDTHS[0]] if all(name in of_width for of_width in below.values())):
+    for name in below[WIDTHS[0]]:
+        if lacking := [one for one, of_width in below.items() if name not in of_width]:
+            print(f"{name}: no prediction of width {width}, since not all seeds of width {lacking[0]} are there")
+            continue
         fitted, slopes[name] = fit({one: of_width[name] for one, of_width in below.items()}, width)
         row = {"width": width, "activation": name} | fitted | {"measured": None, "holds": None}
         told = "{activation}: excess {a:.3g} N^-{b:.3f} (b {b_low:.3f} to {b_high:.3f}), "

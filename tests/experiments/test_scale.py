@@ -1,6 +1,7 @@
 """The fit of the scale study finds a planted power law, and says when a size does not follow it."""
 
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -60,11 +61,12 @@ def test_the_figure_is_of_the_largest_width_that_was_trained():
     assert FIT.latest([*rows, {"width": 160, "measured": 0.05}])[-1] == {"width": 160, "measured": 0.05}
 
 
-def test_an_activation_that_lacks_a_width_below_has_no_prediction():
+def test_an_activation_that_lacks_a_width_below_has_no_prediction_and_that_is_said(capsys):
     below = {width: {"gelu": values, "relu": values} for width, values in planted(0.02).items()}
     del below[BELOW[-1]]["gelu"]
     rows, slopes = FIT.predicted(below, NEXT, {})
     assert [row["activation"] for row in rows] == list(slopes) == ["relu"]
+    assert re.search(rf"gelu.*{BELOW[-1]}", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("trained", [False, True])
