@@ -13,7 +13,7 @@ from actlab.models import Model, Readout
 
 # The most logits in memory at once, 218 MB in float32. Fewer means more chunks, and each chunk adds a gradient as large
 # as the output matrix: at 30M parameters a step took 1.02 times as long as without chunks, with a third of this number
-# 1.10 times, for 5% less memory (experiments/performance).
+# 1.10 times, for 5% less memory (experiments/performance/tried.md).
 MOST_LOGITS = 52 * 2**20
 # On a GPU so many times that: each chunk reads and writes the sum of the gradients, 3.7% of a step of 124M on an H200.
 LARGER = 4
@@ -223,7 +223,7 @@ def most_and_total(logits: Float[Array, "*S V"]) -> tuple[Float[Array, "*S"], Fl
     """(m, sum of exp(logits - m)) with m the largest logit, which derivatives take as given.
 
     Both in one reduction, which reads the logits once (Milakov and Gimelshein 2018, arXiv:1805.02867, algorithm 3): a
-    tenth of a step of 30M on an H200 (experiments/performance).
+    tenth of a step of 30M on an H200 (experiments/performance/tried.md).
     """
 
     def join(one: Sequence[Array], other: Sequence[Array]) -> tuple[Array, Array]:

@@ -25,7 +25,7 @@ from actlab.training.losses import Examples, macro_f1
 from actlab.training.objectives import NEXT_TOKEN, NextToken, Objective
 from actlab.training.step import Lane
 
-_EVALUATED = 8192  # tokens of small batches that are evaluated at a time, at most (experiments/performance)
+_EVALUATED = 8192  # tokens of small batches that are evaluated at a time, at most (experiments/performance/tried.md)
 
 
 def lane_of(config: Config) -> Lane:
