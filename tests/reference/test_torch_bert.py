@@ -20,7 +20,7 @@ def our_config(activation, n_classes):
         **{
             "model.kind": "encoder",
             "model.activation": activation,
-            "model.head_activation": activation,
+            "model.head_activation": "gelu" if n_classes else activation,  # a classifier has no such head
             "model.n_layers": N,
             "model.d_model": D,
             "model.n_heads": 4,
