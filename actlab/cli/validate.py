@@ -1,4 +1,4 @@
-"""Validates the comparisons: error rates at most nominal, power as predicted, no loss below its floor.
+"""Checks the comparisons on simulated studies: error rates at most nominal, expected power, no loss below its floor.
 
 python -m actlab validate --runs=runs/seed_study-1a2b3c4d
 """
