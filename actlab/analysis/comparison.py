@@ -118,8 +118,7 @@ def compare(
     workdirs, are part of each comparison.
 
     Raises:
-        UserError: as `conditions` and `margin_of`; for activations without a common learning rate; for questions
-            beside a baseline, or a baseline without runs.
+        UserError: as `conditions` and `margin_of`; for questions beside a baseline, or a baseline without runs.
     """
     require_one_way(questions, baseline)
     found = [_compare(condition, questions, margin, baseline) for condition in conditions(results)]

@@ -18,7 +18,6 @@ from actlab.analysis import best_rates
 from actlab.analysis.contrasts import Grid, Pair, Score, score
 from actlab.analysis.effects import Effect, Interval, from_zero
 from actlab.analysis.results import Condition, Result
-from actlab.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,12 +158,9 @@ def _score(result: Result, steps: Mapping[str, float]) -> Score:
 def rank(grid: Grid) -> tuple[Standing, ...]:
     """Standings, lowest loss first. The rates are those that all activations share, so that each has as many to choose.
 
-    Raises:
-        UserError: for activations that share no learning rate.
+    There must be one: `results.conditions` leaves out what has none.
     """
     rates = grid.rates(*grid.names)
-    if not rates:
-        raise UserError(f"{', '.join(grid.names)} share no learning rate: train them at the same ones.")
     standings = (_standing(grid, name, rates) for name in grid.names)
     return tuple(sorted(standings, key=lambda one: (one.loss is None, one.loss or 0.0, one.activation)))
 

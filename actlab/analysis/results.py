@@ -429,12 +429,12 @@ def scale_of(results: Sequence[Result], axes: Axes) -> str:
 def conditions(results: Sequence[Result]) -> list[Condition]:
     """Groups runs by their further axes, in table order. Runs that are not done are left out, with a warning.
 
-    So are places where fewer than two activations have done runs and others are still to come.
+    So are places with fewer than two activations, or where they share no learning rate, if others can be compared.
 
     Raises:
-        UserError: for no runs; mixed objectives, data sets, data fingerprints or tokenizers; and within a condition for
-            fewer than two activations, a run given twice, or mixed steps, tokens per step, floors, or numbers of
-            parameters or FLOPs that differ by more than 5%.
+        UserError: for no runs; mixed objectives, data sets, data fingerprints or tokenizers; if no place can be
+            compared; and within a condition for a run given twice, or mixed steps, tokens per step, floors, or numbers
+            of parameters or FLOPs that differ by more than 5%.
     """
     done = [result for result in results if result.done]
     if not results:
@@ -447,9 +447,11 @@ def conditions(results: Sequence[Result]) -> list[Condition]:
     groups: dict[Axes, list[Result]] = {}
     for result in results:
         groups.setdefault(result.axes_among(varying), []).append(result)
-    ready = {place: group for place, group in groups.items() if not _is_to_come(group)}
-    # Where no place is ready, the first says in its error what is missing.
-    return [_condition(place, group) for place, group in (ready or groups).items()]
+    lacking = {place: why for place, group in groups.items() if (why := _lacking(place, group))}
+    left_out = [why for place, why in lacking.items() if not _is_to_come(groups[place])]
+    if len(lacking) == len(groups):
+        raise UserError((left_out or list(lacking.values()))[0])
+    return [_condition(place, group, left_out) for place, group in groups.items() if place not in lacking]
 
 
 def margin_of(results: Sequence[Result]) -> float:
@@ -487,15 +489,26 @@ def varying_axes(results: Sequence[Result]) -> list[str]:
     return [path for path, found in values.items() if len(found) > 1]
 
 
-def _condition(axes: Axes, group: Sequence[Result]) -> Condition:
+def _lacking(axes: Axes, group: Iterable[Result]) -> str:
+    """What the done runs of a place lack to be compared; empty for nothing."""
+    rates: dict[str, set[float]] = {}
+    for result in group:
+        if result.done:
+            rates.setdefault(result.activation, set()).add(result.learning_rate)
+    where = "".join(f" at {path}={value}" for path, value in axes)
+    if len(rates) < 2:
+        return f"only {', '.join(rates) or 'stopped runs'}{where}: a comparison needs two activations."
+    if not set.intersection(*rates.values()):
+        return f"{', '.join(rates)} share no learning rate{where}: train them at the same ones."
+    return ""
+
+
+def _condition(axes: Axes, group: Sequence[Result], left_out: Sequence[str]) -> Condition:
     done = [result for result in group if result.done]
     to_come = tuple((result.activation, result.learning_rate) for result in group if not result.done)
     n_open = len(group) - len(done)
     warnings = [f"{n_open} of {len(group)} runs are not trained to their end and are left out"] if n_open else []
-    activations = list(dict.fromkeys(result.activation for result in done))
-    if len(activations) < 2:
-        where = "".join(f" at {path}={value}" for path, value in axes)
-        raise UserError(f"only {', '.join(activations) or 'stopped runs'}{where}: a comparison needs two activations.")
+    warnings += [f"left out: {why.removesuffix('.')}" for why in left_out]
     require_run_once(done)
     # A diverged run ends where it diverged, perhaps before its first step.
     require_one("steps", [result for result in done if result.status == "finished"], lambda result: result.steps)

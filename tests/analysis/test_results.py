@@ -249,11 +249,31 @@ def test_diverged_runs_stay_and_stopped_ones_are_left_out_with_a_warning(tables)
 def test_one_activation_is_no_comparison(tables):
     with pytest.raises(UserError, match="only relu: a comparison needs two activations"):
         conditions(tables.read(grid(tables)[:4]))
-    rows = grid(tables) + [row | {"weight_decay": 0.0} for row in grid(tables)[4:]]
-    with pytest.raises(UserError, match="only gelu at weight_decay=0.0"):
-        conditions(tables.read(rows))
     with pytest.raises(UserError, match="only stopped runs"):
         conditions(tables.read([row | {"status": "stopped"} for row in grid(tables)]))
+
+
+def test_activations_without_a_common_rate_are_no_comparison(tables):
+    apart = [row | {"learning_rate": 1e-2} if row["activation"] == "gelu" else row for row in grid(tables)]
+    with pytest.raises(UserError, match="relu, gelu share no learning rate: train them"):
+        conditions(tables.read([row for row in apart if row["activation"] == "gelu" or row["learning_rate"] < 1e-2]))
+
+
+def test_a_place_that_cannot_be_compared_is_left_out_with_a_warning(tables):
+    alone = [row | {"weight_decay": 0.0} for row in grid(tables) if row["activation"] == "gelu"]
+    apart = [
+        row | {"weight_decay": 0.5}
+        for row in grid(tables)
+        if (row["activation"] == "gelu") == (row["learning_rate"] == 1e-3)
+    ]
+    (condition,) = conditions(tables.read([*alone, *grid(tables), *apart]))
+    assert condition.axes == (("weight_decay", "0.1"),) and len(condition.results) == 8
+    assert condition.warnings == (
+        "left out: only gelu at weight_decay=0.0: a comparison needs two activations",
+        "left out: relu, gelu share no learning rate at weight_decay=0.5: train them at the same ones",
+    )
+    with pytest.raises(UserError, match="only gelu at"):
+        conditions(tables.read([*alone, *apart]))
 
 
 def test_a_run_given_twice_and_no_runs_are_refused(tables):
