@@ -118,11 +118,32 @@ def compare(
     workdirs, are part of each comparison.
 
     Raises:
-        UserError: as `conditions` and `margin_of`; for questions beside a baseline, or a baseline without runs.
+        UserError: as `conditions` and `margin_of`; for questions beside a baseline; for a question or a baseline that
+            no place of the further axes has runs of. Where only some have, the others say so in a warning.
     """
     require_one_way(questions, baseline)
-    found = [_compare(condition, questions, margin, baseline) for condition in conditions(results)]
-    return [dataclasses.replace(one, warnings=(*one.warnings, *warnings)) for one in found]
+    places = conditions(results)
+    asked = [one.activations for one in questions] or [(baseline,) if baseline else ()]
+    here = [{*(run.activation for run in place.results), *(name for name, _ in place.to_come)} for place in places]
+    for names in asked:
+        if not any(trained.issuperset(names) for trained in here):
+            lacking = next((name for name in names if name not in here[0]), names[0])
+            flag = "--baseline=" if baseline else ""
+            raise UserError(f"{flag}{lacking} has no runs in this condition: {suggestion(lacking, sorted(here[0]))}")
+    lacking_at = [[names for names in asked if not trained.issuperset(names)] for trained in here]
+    left_out = [
+        f"left out: {place.scale}, for lack of runs of {' and '.join(asked[0])}"
+        for place, lacking in zip(places, lacking_at, strict=True)
+        if lacking == asked
+    ]
+    found = []
+    for place, lacking in zip(places, lacking_at, strict=True):
+        if lacking == asked:
+            continue
+        one = _compare(place, [q for q in questions if q.activations not in lacking], margin, baseline)
+        not_asked = [f"not asked here, for lack of runs: {' and '.join(names)}" for names in lacking]
+        found.append(dataclasses.replace(one, warnings=(*one.warnings, *not_asked, *left_out, *warnings)))
+    return found
 
 
 def require_one_way(questions: Sequence[Contrast], baseline: str) -> None:
@@ -138,17 +159,16 @@ def require_one_way(questions: Sequence[Contrast], baseline: str) -> None:
 def _compare(condition: Condition, questions: Sequence[Contrast], margin: float | None, baseline: str) -> Comparison:
     names = list(dict.fromkeys(result.activation for result in condition.results))
     to_train = {name for name, _ in condition.to_come}
-    if baseline and baseline not in (*names, *to_train):
-        raise UserError(f"--baseline={baseline} has no runs in this condition: {suggestion(baseline, names)}")
-    # A question about an activation that is not trained yet waits; one about an unknown activation is an error. What
-    # waits is part of Holm's family, or a difference would be found only until the others are trained.
+    # A question about an activation that is not trained yet waits. It is part of Holm's family, or a difference would
+    # be found only until the others are trained.
     asked = [one for one in questions if not (set(one.activations) - set(names)) & to_train]
     seconds = collections.Counter(one.activations[1] for one in asked)
     baseline = baseline or max(seconds, key=seconds.__getitem__, default=names[0])
     margin = margin_of(condition.results) if margin is None else margin
     others = to_train - {*names, baseline}
     to_come = len(questions) - len(asked) if questions else len(others)
-    found = tuple(_judged(view, asked, margin, baseline, to_come, condition.to_come) for view in views(condition))
+    against = "" if questions or baseline not in names else baseline
+    found = tuple(_judged(view, asked, against, margin, to_come, condition.to_come) for view in views(condition))
     found = (_with_documents(found[0], condition.results), *found[1:])
     warnings = (*condition.warnings, *_of_runs(condition.results), *_warnings(found))
     return Comparison(condition, found, margin, baseline, warnings)
@@ -156,20 +176,18 @@ def _compare(condition: Condition, questions: Sequence[Contrast], margin: float 
 
 def _judged(
     view: View,
-    questions: Sequence[Contrast],
+    asked: Sequence[Contrast],
+    against: str,
     margin: float,
-    baseline: str,
     to_come: int,
     waiting: Collection[tuple[str, float]],
 ) -> View:
+    """With its standings, and the pairs that are asked about or all pairs with the activation `against`."""
     if view.grid is None:
         return view
-    for name in {name for question in questions for name in question.activations}:
-        if name not in view.grid.names:
-            raise UserError(f"{name} has no runs in this condition: {suggestion(name, view.grid.names)}")
     standings = rank(view.grid)
-    against = [lower(one.activation, baseline) for one in standings if one.activation != baseline]
-    asked = questions or (against if baseline in view.grid.names else ())
+    if against:
+        asked = [lower(one.activation, against) for one in standings if one.activation != against]
     pairs = judge_pairs(view.grid, asked, margin, to_come, waiting)
     return dataclasses.replace(view, standings=standings, pairs=tuple(pairs))
 
@@ -293,6 +311,8 @@ _LISTED = 4  # activations that an answer names of each kind
 def _answer(comparison: Comparison) -> str:
     pairs = [pair for pair in comparison.main.pairs if pair.own_best.effect.mean is not None]
     pairs.sort(key=lambda pair: pair.own_best.effect.mean or 0.0)
+    if not comparison.main.pairs and comparison.condition.to_come:
+        return "Open: what is asked about is not trained yet."
     if not pairs:
         return f"Open: {comparison.main.reason or 'no two activations share a seed and a learning rate'}."
     if len(pairs) == 1:

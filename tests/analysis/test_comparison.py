@@ -229,10 +229,30 @@ def test_losses_are_equal_within_a_margin_per_byte_of_text(tables):
     assert given.margin == 0.02
 
 
-def test_a_question_must_be_answerable_in_every_condition(tables):
-    table = rows(tables, {"gelu": 0.0, "relu": 0.0}) + rows(tables, {"tanh": 0.0, "relu": 0.0}, weight_decay=0.0)
-    with pytest.raises(UserError, match="gelu has no runs in this condition"):
-        compare(tables.read(table), [lower("gelu", "relu")])
+def test_a_question_is_asked_where_its_activations_have_runs(tables):
+    table = rows(tables, {"gelu": 0.0, "relu": 0.03}) + rows(tables, {"tanh": 0.1, "relu": 0.0}, weight_decay=0.0)
+    (one,) = compare(tables.read(table), [lower("gelu", "relu")])
+    assert one.condition.axes == (("weight_decay", "0.1"),) and [pair.question for pair in one.main.pairs] == [
+        "gelu < relu"
+    ]
+    (left_out,) = [warning for warning in one.warnings if warning.startswith("left out: ")]
+    assert "weight_decay=0.0, for lack of runs of gelu and relu" in left_out
+    first, second = compare(tables.read(table), [lower("gelu", "relu"), lower("tanh", "relu")])
+    for of, asked, other in ((first, "gelu < relu", "tanh"), (second, "tanh < relu", "gelu")):
+        assert [pair.question for pair in of.main.pairs] == [asked] and of.main.pairs[0].own_best.family == 1
+        assert f"not asked here, for lack of runs: {other} and relu" in of.warnings
+    (second,) = compare(tables.read(table), baseline="tanh")
+    assert second.baseline == "tanh" and any("for lack of runs of tanh" in warning for warning in second.warnings)
+    for unknown in (lower("silu", "relu"), lower("gelu", "tanh")):
+        with pytest.raises(UserError, match="(silu|tanh) has no runs in this condition"):
+            compare(tables.read(table), [unknown])
+
+
+def test_what_nobody_asked_about_does_not_answer_a_question_that_waits(tables):
+    waiting = [row | {"status": "stopped"} for row in rows(tables, {"silu": 0.0})]
+    (one,) = compare(tables.read(rows(tables, {"gelu": 0.0, "relu": 0.05}) + waiting), [lower("silu", "relu")])
+    assert one.main.pairs == () and one.answer == "Open: what is asked about is not trained yet."
+    assert [standing.activation for standing in one.main.standings] == ["gelu", "relu"]
 
 
 def test_whatever_the_table_no_verdict_holds_nan(tables):
