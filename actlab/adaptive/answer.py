@@ -364,7 +364,7 @@ def _widths(answer: Answer) -> str:
         (f"{row['first']} less {row['second']}, {f'change {ends}' if row['width'] == 'all' else row['width']}", row)
         for row in answer.scales
     )
-    first_look = judgement.first_look(len(answer.widths) * len(answer.trends or answer.pairs))
+    first_look = judgement.first_look(len(answer.widths) * math.comb(len(answer.activations), 2))
     return _WIDTHS.format(figure=_figure(drawn, answer.margin), rows=rows, ends=ends, first_look=first_look)
 
 

@@ -215,6 +215,13 @@ def test_a_change_is_neither_decided_nor_promised_where_a_run_failed():
     assert over_widths((0.1, 0.1)).decided and not over_widths((0.1, 0.1), noise=0.05).decided
 
 
+def test_widths_of_a_comparison_that_stopped_in_its_search_make_a_page():
+    begun = over_widths((0.1,) * 4)
+    widths = tuple(dataclasses.replace(one, pairs=()) for one in begun.widths)
+    stopped = dataclasses.replace(begun, pairs=(), widths=widths, trends=())
+    assert all("nothing of them is decided with fewer than 8 seeds" in page(one, "") for one in (begun, stopped))
+
+
 def test_a_budget_that_can_show_nothing_is_refused_and_leaves_nothing(config, tmp_path):
     with pytest.raises(UserError, match="too short"):
         compare(config, tmp_path / "w", 1e-3)
