@@ -153,8 +153,7 @@ class _Search:
         centre = best + round(fit.vertex)
         if tasks := self._tasks((centre - 1, centre, centre + 1), RUNGS):
             return tasks
-        # The bound of error^2 / noise^2 is a quantile of F with 1 and df degrees of freedom.
-        error = fit.slope_error * float(special.fdtri(1, self._noise[1], _SURE)) ** 0.5
+        error = fit.slope_error * self._sure()
         vertex = best + (float(np.clip(fit.vertex, -1, 1)) if self._unresolved(centre) else fit.vertex)
         return Found(float(f"{self.start * STEP**vertex:.3g}"), "", self._misplaced(best, used, error))
 
@@ -206,10 +205,12 @@ class _Search:
     def _beyond(self, best: int) -> float:
         """How far the loss may fall towards the next higher rate, at which a run failed.
 
-        By no more than it fell over the step before, as the valley is convex; without that step there is no bound.
+        By no more than it fell over the step before, as the valley is convex, and noise may hide how far that was;
+        without that step there is no bound.
         """
         if best - 1 in self._usable and best + 1 in self.at:
-            return max(self._usable[best - 1] - self._usable[best], 0.0)
+            fall = max(self._usable[best - 1] - self._usable[best], 0.0)
+            return fall + self._sure() * self._noise[0] * (2 / len(self.at[best].losses)) ** 0.5
         return math.inf
 
     def _misplaced(self, best: int, width: int, error: float) -> float:
@@ -236,6 +237,10 @@ class _Search:
         lack = left / error**2 if error and len(places) > 3 else 0.0
         slope_error = error * float(np.linalg.norm(np.array([0.0, 1.0, 2 * vertex]) @ inverse))
         return _Fit(vertex, slope_error, float(bend), error * float(np.linalg.norm(inverse[2])), lack)
+
+    def _sure(self) -> float:
+        """The bound of an error, in standard errors: its square over noise^2 has F with 1 and df degrees of freedom."""
+        return float(special.fdtri(1, self._noise[1], _SURE)) ** 0.5
 
     @functools.cached_property
     def _noise(self) -> tuple[float, int]:

@@ -33,6 +33,7 @@ class World:
     The level is bend x^2 at x steps of a factor 1.5 from the optimum, and `optima` are in steps from the start. With a
     tilt k it is 2 bend (exp(k x) - k x - 1) / k^2, as sharp at the optimum, but steeper above than below. Of the seeds
     a share `collapse` fails at the optimum, twice as many with every step up, each activation's or the same `together`.
+    With a `cliff` the level falls by bend a step up to the optimum, and beyond it every run fails.
     With `better` the first activation is so much lower where it does not fail, and it alone fails, in the same share of
     seeds at every rate. So its mean is higher, and calling it lower is false: a limit of the test.
     """
@@ -45,6 +46,7 @@ class World:
     tilt: float = 0.0
     collapse: float = 0.0
     together: bool = False
+    cliff: bool = False
     better: float = 0.0
 
 
@@ -58,6 +60,7 @@ WORLDS = (
     World("10% of the seeds collapse at the best rate", collapse=0.1),
     World("30% of the seeds collapse at the best rate", collapse=0.3),
     World("20% collapse at the best rate, the same seeds in both", collapse=0.2, together=True),
+    World("beyond the best rate every run fails", (2.0, 2.0), (0.9, 0.05), cliff=True),
     World("one three times as noisy", spread=(3.0, 1.0)),
     World("skewed noise of one, lognormal", laws=("lognormal", "normal")),
     World("heavy tails, t with 3 df", laws=("t3", "t3")),
@@ -176,6 +179,8 @@ def _step(rate: float) -> float:
 
 def _level(world: World, arm: int, step: float) -> float:
     away = step - world.optima[arm]
+    if world.cliff:
+        return world.bends[arm] * max(-away, 0.0)
     if world.tilt:
         return 2 * world.bends[arm] * (math.exp(world.tilt * away) - world.tilt * away - 1) / world.tilt**2
     return world.bends[arm] * away**2
@@ -184,6 +189,8 @@ def _level(world: World, arm: int, step: float) -> float:
 def _share(world: World, arm: int, step: float) -> float:
     if world.better:
         return world.collapse if arm == 0 else 0.0
+    if world.cliff:
+        return float(step > world.optima[arm])
     return world.collapse * 2.0 ** (step - world.optima[arm])
 
 

@@ -22,7 +22,8 @@ def of_world(words, repeats=100):
 
 
 @pytest.mark.parametrize(
-    "words", ["optima between rates", "30% of the seeds", "three times as noisy, exp", "three activations"]
+    "words",
+    ["optima between rates", "30% of the seeds", "three times as noisy, exp", "three activations", "every run fails"],
 )
 def test_worlds_hold(words):
     check = of_world(words)
@@ -41,6 +42,11 @@ def test_a_test_that_forgets_the_looks_is_found(monkeypatch):
 def test_rates_that_are_not_the_best_are_found(monkeypatch):
     monkeypatch.setattr(simulation, "_search", lambda world, arm, rng: (Found(1e-3 * 1.5 ** (arm + 1), "", 0.0), 1.0))
     assert not of_world("optima between rates").holds
+
+
+def test_a_bound_beside_a_failing_rate_that_forgets_noise_is_found(monkeypatch):
+    monkeypatch.setattr(search._Search, "_sure", lambda self: 0.0)
+    assert not of_world("every run fails").holds
 
 
 def test_failures_that_are_not_passed_on_are_found(monkeypatch):
