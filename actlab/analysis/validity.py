@@ -34,8 +34,8 @@ class World:
 
     `levels` are the mean losses of each arm at rising rates, `spread` its residual sd there, `laws` those of its
     residuals, `collapse` the share of seeds that collapse at the highest rates, the last ones. A seed collapses in both
-    arms or in each by itself; with `of_one` only in the first. `limit` marks a world in which no test of means keeps
-    its level with few seeds, since what decides the means is rarely seen.
+    arms or in each by itself; with `of_one` only in the first. `limit` marks a world in which the tests are known to
+    call too much: what decides the means is rarely seen, or the curves are of another shape than is assumed.
     """
 
     name: str
@@ -51,6 +51,11 @@ class World:
 def _valley(bend: float, at: float = 0.0) -> tuple[float, ...]:
     """Levels of five rates around an optimum that lies `at` steps beside the middle one."""
     return tuple(bend * (place - at) ** 2 for place in (-2, -1, 0, 1, 2))
+
+
+def _lopsided(bend: float, at: float = 0.0) -> tuple[float, ...]:
+    """A valley as sharp at its optimum, but steeper above it than below."""
+    return tuple(2 * bend * (math.exp(place - at) - (place - at) - 1) for place in (-2, -1, 0, 1, 2))
 
 
 _ONE_RATE = World("one rate", ((0.0,), (0.0,)))
@@ -94,6 +99,17 @@ WORLDS = (
     ),
     World("one rate, opposite skews", ((0.0,), (0.0,)), laws=("exponential", "mirrored"), limit=True),
     World("one rate, 10% of the seeds of one 10 sd worse", ((0.0,), (0.0,)), laws=("spikes", "normal"), limit=True),
+    World(
+        "lopsided valleys, one with its optimum between two rates",
+        (_lopsided(8.0), _lopsided(8.0, 0.5)),
+        limit=True,
+    ),
+    World(
+        "seven level rates of one, three times as noisy, a sharp optimum of the other",
+        ((0.0,) * 7, (36.0, *_valley(4.0), 36.0)),
+        (3.0, 1.0),
+        limit=True,
+    ),
     World(
         "5% of the seeds of one collapse at the top rate, else its best",
         (_RISING, (8.0, 3.0, 8.0)),
