@@ -35,7 +35,7 @@ from actlab.config import Config, sweep
 from actlab.data import TokenCache
 from actlab.errors import UserError
 from actlab.files import read_json, write_atomically
-from actlab.sweeps import plan, session, trained
+from actlab.sweeps import origin, plan, session, trained
 from actlab.training.loop import StopSignal
 from actlab.workdir import integrity, manifest
 from actlab.workdir.records import COMPARISON, JUDGED, Workdir
@@ -402,6 +402,8 @@ class Comparison:
         manifest.require_same_data(records, prepared.tokens.name, prepared.tokens.fingerprint)
         computed = trained.function_values(one for spec in prepared.specs for one in spec.configs)
         trained.require_same_functions(records, computed)
+        origins = origin.digests(one for spec in prepared.specs for one in spec.configs)
+        manifest.require_same_origins(records, origins)
         with records.writing(), contextlib.closing(records):
             records.open(prepared.config, extend=True)
             begun = set(itertools.chain.from_iterable(manifest.parts(records).values()))
@@ -415,7 +417,7 @@ class Comparison:
                 if place in goals:
                     steps[run.name] = goals[place]
             data, parts = session.description(prepared.tokens), list(groups.values())
-            manifest.begin(records, prepared.config, data, self._command, parts, computed, planned=True)
+            manifest.begin(records, prepared.config, data, self._command, parts, computed, origins, planned=True)
             training = session.Session(prepared, records, self._quiet, self._compiled)
             with _Status(self._console) as display:
                 stopped = training.train(steps, stop, display)[1]

@@ -6,7 +6,7 @@ An origin may have another activation than the run. Its change of the mean outpu
 import dataclasses
 import pathlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -19,10 +19,11 @@ from actlab.config import Config, ModelConfig, SwapConfig
 from actlab.data import tokenizers
 from actlab.data.tokenizer_kinds import Tokenizer
 from actlab.errors import UserError
-from actlab.files import read_json
+from actlab.files import digest, read_json, sha256
 from actlab.models.layers import Hidden
 from actlab.models.model import Params
 from actlab.sweeps import trained
+from actlab.training.checkpoint import SEAL, newest
 from actlab.training.losses import Examples
 from actlab.training.program_spec import ProgramSpec
 
@@ -32,13 +33,17 @@ FOLD_TOKENS = 2**14  # over which the mean change of a swap is taken
 
 
 class Origin(NamedTuple):
-    """A trained model: its fields, its tokenizer if that is known, and a function that loads its parameters."""
+    """A trained model: its fields, its tokenizer if that is known, and functions of its weights.
+
+    `load` reads the parameters, with a description of them; `digest` tells these weights from others at the same place.
+    """
 
     name: str
     model: ModelConfig
     swap: SwapConfig
     tokenizer: Tokenizer | None
-    load: Callable[[], tuple[Params, str]]  # the parameters, and a description of them
+    load: Callable[[], tuple[Params, str]]
+    digest: Callable[[], str]
     bare: bool = False  # whether it has no head, so that there are hidden units but no logits
     model_type: str | None = None  # in transformers, of a Hugging Face directory
     text_ids: tuple[Any, Any] | None = None  # the ids that begin and end a text there
@@ -80,6 +85,24 @@ def name_of(config: Config) -> str:
         return str(values[match[1]])
 
     return re.sub(r"\{([^{}]*)\}", value, config.finetune.from_checkpoint)
+
+
+def digests(configs: Iterable[Config], done: bool = False) -> dict[str, str]:
+    """The digest of each origin that runs have, by its name; of runs that are done only of those that are still there.
+
+    Raises:
+        UserError: as `of`.
+    """
+    found = {}
+    for name, config in {name_of(one): one for one in configs if one.finetune.from_checkpoint}.items():
+        try:
+            start = of(config)
+        except UserError:
+            if not done:
+                raise
+        else:
+            found |= {name: start.digest()} if start else {}
+    return found
 
 
 def adopt(config: Config, origin: Origin | None) -> Config:
@@ -204,7 +227,11 @@ def _ours(name: str, folder: pathlib.Path, run: str | None) -> Origin:
         whole = trained.load(folder, run)
         return whole.params, f"{name}, step {whole.step}"
 
-    return Origin(name, found.config.model, found.config.finetune.swap, found.tokenizer, load)
+    def of_seal() -> str:
+        place = folder / "checkpoints" / found.part
+        return sha256(place / str(newest(place)) / SEAL)
+
+    return Origin(name, found.config.model, found.config.finetune.swap, found.tokenizer, load, of_seal)
 
 
 def _theirs(name: str, folder: pathlib.Path) -> Origin:
@@ -214,8 +241,9 @@ def _theirs(name: str, folder: pathlib.Path) -> Origin:
     held = tokenizers.name_in(folder)
     tokenizer = tokenizers.make(held, folder, ()) if held else None
     load = lambda: (opened.load().params, name)  # noqa: E731
+    of_weights = lambda: digest([sha256(file) for file in sorted(folder.glob("*.safetensors"))])  # noqa: E731
     kind = opened.family.model_type
-    return Origin(name, opened.config, SwapConfig(), tokenizer, load, opened.bare, kind, opened.text_ids)
+    return Origin(name, opened.config, SwapConfig(), tokenizer, load, of_weights, opened.bare, kind, opened.text_ids)
 
 
 def _is_hugging_face(folder: pathlib.Path) -> bool:

@@ -97,6 +97,8 @@ def run(
         manifest.require_same_data(records, tokens.name, tokens.fingerprint)
         computed = trained.function_values(config for spec in specs for config in spec.configs)
         trained.require_same_functions(records, computed)
+        origins = origin.digests(config for spec in specs for config in spec.configs)
+        manifest.require_same_origins(records, origins)
         known = set(itertools.chain.from_iterable(manifest.parts(records).values()))
         is_new = len(runs) > 1 and not known.issuperset(run.name for run in runs)  # a part once made stays as it is
         plans = plan.make(specs, target) if is_new or dry_run else []
@@ -108,7 +110,9 @@ def run(
             records.open(config, extend)
             with records.writing(), contextlib.closing(records):
                 lanes = [plan.lanes for plan in plans] or [(len(spec.names),) for spec in specs]
-                manifest.begin(records, config, description(tokens), command, _deal(specs, lanes, known), computed)
+                manifest.begin(
+                    records, config, description(tokens), command, _deal(specs, lanes, known), computed, origins
+                )
                 # All processes read from it which parts there are, and one writes it.
                 devices.wait_for_processes("the manifest is written")
                 return Session(prepared, records, console).run(stop)
@@ -195,6 +199,7 @@ def needs_training(
     is_done = checked.rows.keys() == set(names) and all(row["status"] != "stopped" for row in checked.rows.values())
     if is_done and not checked.problems:
         trained.require_same_own(records, (run.config for run in runs))
+        manifest.require_same_origins(records, origin.digests((run.config for run in runs), done=True))
         rows = [checked.rows[name] for name in names]
         announce.results(console, rows, records.path, "was done before; nothing to do")
         return False

@@ -1,7 +1,7 @@
 """manifest.json: what the runs were trained on, and how they are grouped into programs.
 
-It records the data and what each activation computes once, per session the package versions, commit and device, and
-digests of the other files; see integrity.py.
+It records the data, what each activation computes and which weights a run starts from once, per session the package
+versions, commit and device, and digests of the other files; see integrity.py.
 """
 
 import datetime
@@ -53,6 +53,17 @@ def require_same_data(workdir: Workdir, name: str, fingerprint: str) -> None:
         )
 
 
+def require_same_origins(workdir: Workdir, digests: Mapping[str, str]) -> None:
+    """Raises UserError if other weights than the workdir was begun with now lie at the place of an origin."""
+    known = workdir.manifest().get("origins", {})
+    for name, found in digests.items():
+        if known.get(name, found) != found:
+            raise UserError(
+                f"--workdir={workdir.path} was begun with other weights than config.finetune.from_checkpoint={name!r} "
+                "holds now: restore that model, or choose another workdir."
+            )
+
+
 def begin(
     workdir: Workdir,
     config: Config,
@@ -60,13 +71,15 @@ def begin(
     command: Sequence[str],
     parts: Sequence[Sequence[str]],
     activations: Mapping[str, Any],
+    origins: Mapping[str, str] | None = None,
     planned: bool = False,
 ) -> None:
     """Records that a session begins.
 
-    The first session also records the `data`, the names of the runs of each program (`parts`) and what the
-    `activations` compute. Later `parts` are those of runs that were added, which `extensions` records unless it was
-    `planned`: a p value that was read before is not one of the runs with them.
+    The first session also records the `data`, the names of the runs of each program (`parts`), what the `activations`
+    compute and the digests of the weights that runs start from (`origins`). Later `parts` are those of runs that were
+    added, which `extensions` records unless it was `planned`: a p value that was read before is not one of the runs
+    with them.
     """
     manifest = workdir.manifest() or {"data": data, "sessions": []}
     manifest["config"] = config_lib.fingerprint(config)
@@ -77,6 +90,8 @@ def begin(
         _add_extension(manifest, before, added)
     first = 1 + max((int(name.rstrip("ab")) for name in known), default=-1)
     known |= {str(number): list(runs) for number, runs in enumerate(parts, first)}
+    if origins:
+        manifest["origins"] = {**origins, **manifest.get("origins", {})}
     manifest["activations"] = {**activations, **manifest.get("activations", {})}
     manifest["sessions"].append(
         {

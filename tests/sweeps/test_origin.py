@@ -184,6 +184,30 @@ def test_a_hugging_face_directory_is_a_start_too(encoder, stories, tmp_path):
     positions = params["position_embedding"]["embedding"]
     np.testing.assert_array_equal(kept["position_embedding"]["embedding"], positions[:12])
     jax.tree.map(np.testing.assert_array_equal, kept["block_0"], params["block_0"])
+    before = origin.digests([classifier])
+    huggingface.save(model, drawn(models.build(model), 0.3), tmp_path / "hf")
+    assert before.keys() == origin.digests([classifier]).keys() and before != origin.digests([classifier])
+
+
+def test_other_weights_at_the_place_of_the_origin_are_refused(wish, pretrained, finetuned, stopped_early, tmp_path):
+    with stopped_early():
+        assert run(wish, tmp_path / "w") == 143
+    (seal,) = list((pretrained / "checkpoints").glob("*/*/actlab_seal.json"))[:1]
+    place = seal.parents[1]
+    sealed = place / str(max(int(step.name) for step in place.iterdir() if step.name.isdecimal())) / seal.name
+    kept = sealed.read_text()
+    try:
+        sealed.write_text(kept + " ")  # as the seal of other weights would be another
+        for workdir in (tmp_path / "w", finetuned):  # to be resumed, and done
+            with pytest.raises(UserError, match="was begun with other weights than config.finetune.from_checkpoint"):
+                run(wish, workdir)
+    finally:
+        sealed.write_text(kept)
+    gone = pretrained.rename(pretrained.parent / "gone")
+    try:
+        assert run(wish, finetuned) == 0, "nothing is left to train"
+    finally:
+        gone.rename(pretrained)
 
 
 def test_what_a_run_leaves_open_is_recorded_as_its_origin_has_it(encoder, stories, tmp_path):
