@@ -44,13 +44,15 @@ def _export(workdir: pathlib.Path, name: str | None, directory: pathlib.Path) ->
     from actlab.sweeps import trained
 
     run = trained.load(workdir, name)
-    beside = tokenizers.for_transformers(workdir / "tokenizer")
+    beside = tokenizers.for_transformers(trained.with_runs(workdir) / "tokenizer")
     end = run.tokenizer.end_of_text
     family = huggingface.save(
         run.fields, run.params, directory, beside, end, end, padding=run.tokenizer.specials.padding
     )
     if not beside:
         print("tokenizer   none is written: an id is a byte of UTF-8, and 256 the end of a text")
+    elif family == "Qwen2":
+        print("tokenizer   read it by PreTrainedTokenizerFast: for this family AutoTokenizer always takes Qwen2's own")
     print(f"{directory}: step {run.step}, as {family}; transformers' AutoModel.from_pretrained reads it")
 
 

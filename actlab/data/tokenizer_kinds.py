@@ -7,7 +7,7 @@ import abc
 import functools
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,10 +100,11 @@ class ByteTokenizer(Tokenizer):
         return b"".join(table[i] for i in ids if i < self.vocab_size).decode(errors="replace")
 
 
-class _OfLibrary(Tokenizer):
+class OfLibrary(Tokenizer):
     """Computed by the library `tokenizers`, which encodes the pieces of a batch in parallel."""
 
     _library: Any
+    roles: Mapping[str, str]  # transformers' names of the special tokens
     least = 1 << 20  # characters; a longer text is cut before lines, or before words
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
@@ -121,10 +122,19 @@ class _OfLibrary(Tokenizer):
         """See Tokenizer."""
         return self._library.decode([int(i) for i in ids], skip_special_tokens=False)
 
+    def for_transformers(self) -> dict[str, str]:
+        """The files from which transformers makes the same tokenizer, whatever the model; by name, as text.
 
-class BytePairTokenizer(_OfLibrary):
+        Without the name of a class it goes by the model: LLaMA's would cut the words of byte pairs in another way.
+        """
+        settings = {"tokenizer_class": "PreTrainedTokenizerFast", **self.roles}
+        return {THEIRS: self._library.to_str(), SETTINGS: json.dumps(settings, indent=2)}
+
+
+class BytePairTokenizer(OfLibrary):
     """GPT-2's kind: words cut by its pattern, bytes as printable characters, then merges."""
 
+    roles: Mapping[str, str] = {"eos_token": END_OF_TEXT}
     least = 1 << 16
 
     def __init__(self, name: str, vocabulary: dict[str, int], merges: tuple[tuple[str, str], ...]) -> None:
@@ -154,13 +164,16 @@ class BytePairTokenizer(_OfLibrary):
         return byte_level(models.BPE(vocab=self.vocabulary, merges=list(self.merges)))
 
 
-class WordPieceTokenizer(_OfLibrary):
+class WordPieceTokenizer(OfLibrary):
     """BERT's kind, uncased: accents dropped, words cut at spaces and punctuation, then greedily into pieces.
 
     Decoding cannot restore what was dropped: it gives lower case, and guesses the spaces around punctuation.
     """
 
     lossless = False
+    roles: Mapping[str, str] = dict(
+        zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIALS, strict=True)
+    )
 
     def __init__(self, name: str, pieces: tuple[str, ...]) -> None:
         super().__init__(name, len(pieces), pieces.index(LAST), ["WordPiece, uncased", pieces])
@@ -181,16 +194,18 @@ class WordPieceTokenizer(_OfLibrary):
     @functools.cached_property
     def _library(self) -> Any:
         import tokenizers
-        from tokenizers import decoders, models, normalizers, pre_tokenizers
+        from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
         library = tokenizers.Tokenizer(models.WordPiece(self._ids, unk_token=UNKNOWN))
         library.normalizer = normalizers.BertNormalizer(lowercase=True)  # type: ignore
         library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # type: ignore
         library.decoder = decoders.WordPiece()  # type: ignore
+        ends = ((LAST, self._ids[LAST]), (FIRST, self._ids[FIRST]))
+        library.post_processor = processors.BertProcessing(*ends)  # type: ignore
         return library
 
 
-class LibraryTokenizer(_OfLibrary):
+class LibraryTokenizer(OfLibrary):
     """Any tokenizer of the library `tokenizers`, with the special tokens that transformers keeps beside it.
 
     A document of more than `least` characters is cut before lines or words, which may change a token at each cut.
@@ -199,7 +214,7 @@ class LibraryTokenizer(_OfLibrary):
     lossless = False  # most normalise; none says so
 
     def __init__(self, name: str, text: str, roles: dict[str, str]) -> None:
-        self._text, self._roles = text, roles
+        self._text, self.roles = text, roles
         self._library = library_of(name, text)
         ids = {role: self._library.token_to_id(token) for role, token in roles.items()}
         if unknown := [role for role, found in ids.items() if found is None]:
@@ -244,7 +259,11 @@ class LibraryTokenizer(_OfLibrary):
         """See Tokenizer."""
         super().save(directory)
         (directory / LIBRARY).write_text(self._text, encoding="utf-8")
-        (directory / SETTINGS).write_text(json.dumps(self._roles), encoding="utf-8")
+        (directory / SETTINGS).write_text(json.dumps(self.roles), encoding="utf-8")
+
+    def for_transformers(self) -> dict[str, str]:
+        """See OfLibrary; as it was read, with the tokens that it adds to a text."""
+        return super().for_transformers() | {THEIRS: self._text}
 
 
 def library_of(name: str, text: str) -> Any:

@@ -24,6 +24,7 @@ from actlab.data.tokenizer_kinds import (
     BytePairTokenizer,
     ByteTokenizer,
     LibraryTokenizer,
+    OfLibrary,
     Tokenizer,
     WordPieceTokenizer,
     byte_level,
@@ -124,13 +125,13 @@ FILES = (
 
 def for_transformers(folder: Path) -> dict[str, bytes]:
     """The files that transformers reads a folder's tokenizer from: their names there, and what they hold."""
-    paths = {name: folder / name for name in FILES if (folder / name).is_file()}
-    if "model" not in _json_object(folder / THEIRS):  # our own record
-        paths.pop(THEIRS, None)
-    if (folder / LIBRARY).is_file():
-        paths[THEIRS] = folder / LIBRARY
-    found = {name: path.read_bytes() for name, path in paths.items()}
-    if PIECES in found:
+    found = {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}
+    if "hash" in _json_object(folder / RECORD):
+        del found[RECORD]
+        ours = load(folder)
+        if isinstance(ours, OfLibrary):
+            found |= {name: text.encode() for name, text in ours.for_transformers().items()}
+    elif PIECES in found:
         # Otherwise transformers goes by the model: RoBERTa's would read word pieces as byte pairs, without a word.
         known = {"do_lower_case": True, **_json_object(folder / SETTINGS)}
         found[SETTINGS] = json.dumps({"tokenizer_class": "BertTokenizer", **known}, indent=2).encode()

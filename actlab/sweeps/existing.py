@@ -250,7 +250,7 @@ def _write(start: origin.Origin, after: Config, params: Params, workdir: pathlib
         table[: after.model.context] = params["position_embedding"]["embedding"]
         params = {**params, "position_embedding": {"embedding": table}}
     folder = pathlib.Path(start.name.partition(":")[0])
-    kept = folder / "tokenizer" if start.model_type is None else folder
+    kept = trained.with_runs(folder) / "tokenizer" if start.model_type is None else folder
     begin, end = start.text_ids or (start.tokenizer.end_of_text if start.tokenizer else None,) * 2
     padding = start.tokenizer.specials.padding if start.tokenizer else None
     beside = tokenizers.for_transformers(kept)

@@ -70,7 +70,7 @@ class Found(NamedTuple):
 
 def find(workdir: pathlib.Path, run: str | None = None) -> Found:
     """A run as its workdir describes it, without its parameters; raises UserError as `load` does."""
-    workdir = _with_runs(workdir)
+    workdir = with_runs(workdir)
     if not (workdir / "config.json").is_file():
         raise UserError(f"--workdir={workdir} has no config.json: name a folder that a training wrote.")
     config = config_lib.load(workdir / "config.json")
@@ -89,7 +89,7 @@ def find(workdir: pathlib.Path, run: str | None = None) -> Found:
     return Found(of[name], tokenizer, part, tuple(of[lane] for lane in names), names.index(name))
 
 
-def _with_runs(workdir: pathlib.Path) -> pathlib.Path:
+def with_runs(workdir: pathlib.Path) -> pathlib.Path:
     """The folder of the runs: of a comparison that of its fresh seeds."""
     return workdir / JUDGED if (workdir / COMPARISON).is_file() else workdir
 
@@ -118,7 +118,7 @@ def load(workdir: pathlib.Path, run: str | None = None) -> Trained:
         UserError: if the folder is not a workdir, has no run of that name or no sound checkpoint of it, or if the run
             diverged.
     """
-    workdir = _with_runs(workdir)
+    workdir = with_runs(workdir)
     config, tokenizer, part, lanes, index = find(workdir, run)
     model, objective = model_of(config), objective_of(config, tokenizer)
     # Reading does not depend on how the devices of the training were divided; here there may be fewer.

@@ -2,6 +2,8 @@
 
 import dataclasses
 import inspect
+import json
+import pathlib
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,8 @@ import pytest
 
 from actlab import models
 from actlab.config import Config, replace
+from actlab.data import tokenizers
+from actlab.data.tokenizer_kinds import LibraryTokenizer
 from actlab.interop import huggingface
 
 pytestmark = pytest.mark.slow
@@ -337,6 +341,68 @@ def test_ours_is_loaded_there(tmp_path, changes):
     huggingface.save(config, params, tmp_path / "m")
     ours, _ = models.build(config).apply(params, jnp.array(TOKENS))
     assert_close(ours, logits_of(returned(tmp_path / "m")))
+
+
+TEXT = "Once upon a time, she  didn't like caf\u00e9s!\n\n 12345 \u65e5\u672c, the END. "
+
+
+def byte_pairs():
+    return tokenizers.train([TEXT] * 50, 300)
+
+
+def word_pieces():
+    return tokenizers.make("wordpiece", pathlib.Path(), ())
+
+
+def cased_pieces():
+    """Of the library, with settings that no family has."""
+    import tokenizers as library
+    from tokenizers import models as kinds, normalizers, pre_tokenizers, trainers
+
+    made = library.Tokenizer(kinds.WordPiece(unk_token="[UNK]"))
+    made.normalizer = normalizers.BertNormalizer(lowercase=False)
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    made.train_from_iterator([TEXT] * 50, trainers.WordPieceTrainer(vocab_size=80, special_tokens=specials))
+    roles = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), specials, strict=True))
+    return LibraryTokenizer("dir:theirs", made.to_str(), roles)
+
+
+FAMILIES = {
+    "gpt2": {},
+    "llama": {"activation": "swiglu", "norm": "rmsnorm", "position": "rotary"},
+    "gemma": {"activation": "geglu_tanh", "norm": "rmsnorm", "position": "rotary", "scale_embeddings": True},
+    "bert": {"kind": "encoder", "norm_position": "post", "norm_epsilon": 1e-12},
+}
+
+
+@pytest.mark.parametrize(
+    ("make", "family"),
+    [
+        *((byte_pairs, family) for family in ("gpt2", "llama", "gemma")),
+        *((word_pieces, family) for family in ("bert", "llama")),
+        *((cased_pieces, family) for family in ("bert", "gpt2")),
+    ],
+)
+def test_a_tokenizer_of_ours_gives_the_same_ids_there_and_comes_back(tmp_path, make, family):
+    transformers = pytest.importorskip("transformers", reason="needs the reference extra")
+
+    tokenizer = make()
+    tokenizer.save(tmp_path / "kept")
+    sizes = {"vocab_size": 2048, "n_layers": 1, "d_model": 8, "n_heads": 2, "context": 8}
+    fields = {f"model.{name}": value for name, value in {**sizes, **FAMILIES[family]}.items()}
+    config = replace(Config(), **fields).model
+    params = models.build(config).init(jax.random.key(0))
+    beside = tokenizers.for_transformers(tmp_path / "kept")
+    huggingface.save(config, params, tmp_path / "m", beside, tokenizer.end_of_text, tokenizer.end_of_text, family)
+    assert json.loads((tmp_path / "m/config.json").read_text())["model_type"] == family
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "m")
+    assert theirs.encode(TEXT, add_special_tokens=False) == tokenizer.encode(TEXT).tolist()
+    if "cls_token" in tokenizer.roles and make is word_pieces:
+        first, last = tokenizer.specials.first, tokenizer.specials.last
+        assert theirs.encode("the cat") == [first, *tokenizer.encode("the cat").tolist(), last]
+    again = tokenizers.make(tokenizers.name_in(tmp_path / "m"), tmp_path, ())
+    assert again.hash == tokenizer.hash
 
 
 @pytest.mark.parametrize("changes", [OURS[0], OURS[-1]])
