@@ -60,7 +60,7 @@ class Encoder(nn.Module):
             x_TD = layers.Norm(spec, name="embedding_norm")(x_TD)
         if spec.d_embedding != spec.d_model:
             std = layers.matrix_std(spec, spec.d_embedding)
-            x_TD = layers.dense(spec, spec.d_model, "embedding_projection", std)(x_TD)
+            x_TD = layers.dense(spec, spec.d_model, "embedding_projection", std)(x_TD).astype(jnp.float32)
         x_TD = layers.by_rows(spec, x_TD)
         hidden = []
         for index in range(spec.n_layers):

@@ -234,6 +234,18 @@ def test_costs_count_the_projection_of_narrow_embeddings(tiny):
     assert counted < forward < counted * 1.07 and 2 * 64 * 128 > 0.08 * counted
 
 
+@pytest.mark.parametrize(
+    "changes", [{}, {"model.d_embedding": 4}, {"model.norm_position": "post", "model.d_embedding": 4}]
+)
+def test_bfloat16_compute_keeps_the_residual_stream_in_float32(tiny, monkeypatch, changes):
+    seen, by_rows = [], layers.by_rows
+    monkeypatch.setattr(layers, "by_rows", lambda spec, x_TD: seen.append(x_TD.dtype) or by_rows(spec, x_TD))
+    config = replace(tiny, **{**BERT, **changes})
+    model = models.build(config.model, jnp.bfloat16)
+    jax.eval_shape(model.apply, models.shapes(model), jnp.arange(8)[None])
+    assert len(seen) > config.model.n_layers and set(seen) == {jnp.dtype("float32")}
+
+
 def test_bfloat16_compute_keeps_float32_parameters_and_logits(tiny):
     config = replace(tiny, **BERT)
     model = models.build(config.model, jnp.bfloat16)
