@@ -140,10 +140,11 @@ def objective_of(config: Config, tokenizer: Tokenizer) -> Objective:
             "config.finetune.task, or n_classes=0."
         )
     specials = tokenizer.specials
-    if specials.padding in (specials.first, specials.last):
+    if specials.padding in (specials.first, specials.last, specials.unknown, specials.end):
+        what = "of unknown words" if specials.padding == specials.unknown else "at the ends of documents"
         raise UserError(
-            f"data.tokenizer={config.data.tokenizer!r} pads with the mark at the ends of documents, which an encoder "
-            "must see: give it a pad_token of its own."
+            f"data.tokenizer={config.data.tokenizer!r} pads with the mark {what}, which an encoder must see: give it a "
+            "pad_token of its own."
         )
     most = specials.ids()[-1]
     if config.model.vocab_size is not None and most >= config.model.vocab_size:

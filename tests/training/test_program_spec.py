@@ -158,9 +158,10 @@ def test_an_objective_that_cannot_be_is_refused_in_a_sentence(tokens, changes, w
         encoder(tokens, **changes)
 
 
-def test_an_encoder_needs_padding_that_is_no_mark_in_the_text():
+@pytest.mark.parametrize("marks", [(256, 256, 256, 258), (256, 257, 3, 258, 3), (255, 257, 256, 258, None, 256)])
+def test_an_encoder_needs_padding_that_is_no_mark_in_the_text(marks):
     class Decoders(tokenizer_kinds.ByteTokenizer):
-        specials = property(lambda self: tokenizer_kinds.Specials(256, 256, 256, 258))
+        specials = property(lambda self: tokenizer_kinds.Specials(*marks))
 
     encoder = replace(Config(), **SMALL, **{"model.kind": "encoder"})
     with pytest.raises(UserError, match="a pad_token of its own"):
