@@ -109,6 +109,12 @@ def run(
         try:
             records.open(config, extend)
             with records.writing(), contextlib.closing(records):
+                begun = set(itertools.chain.from_iterable(manifest.parts(records).values()))
+                if jax.process_index() == 0 and begun != known:
+                    raise UserError(
+                        f"--workdir={records.path} was begun by another command meanwhile: run the same command again, "
+                        "which goes on from there."
+                    )
                 lanes = [plan.lanes for plan in plans] or [(len(spec.names),) for spec in specs]
                 manifest.begin(
                     records, config, description(tokens), command, _deal(specs, lanes, known), computed, origins
@@ -383,6 +389,8 @@ class Session:
             follow = [display.program(shown, step, peak), *trackers]
         loop = Loop(config, program, spec.names, spec.feed, self._records, follow)
         state, step, stopped = loop.run(checkpoints, (state, step), stop, until)
+        # All processes read from them which lanes diverged, and one writes them.
+        devices.wait_for_processes(f"the rows of {part} are written")
         manifest.end(self._records, part, step, self._records.sealed())
         self._write_results(spec, step)
         return state, stopped and step < until

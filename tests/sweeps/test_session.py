@@ -141,6 +141,19 @@ def test_runs_paused_at_a_step_go_on_as_if_they_had_not_been(small_sweep, finish
     assert results(tmp_path / "w") == results(finished) and metrics(tmp_path / "w") == metrics(finished)
 
 
+def test_a_workdir_that_another_command_begins_while_this_one_plans_is_left_to_it(small_sweep, tmp_path, monkeypatch):
+    opened = Workdir.open
+
+    def late(workdir, config, extend=False):
+        opened(workdir, config, extend)
+        workdir.write_manifest({"parts": {"0": ["another's"]}})
+
+    monkeypatch.setattr(Workdir, "open", late)
+    with pytest.raises(UserError, match="was begun by another command meanwhile"):
+        run(small_sweep, tmp_path / "w")
+    assert manifest.parts(Workdir(tmp_path / "w")) == {"0": ["another's"]}
+
+
 def documents_of(workdir):
     return (workdir / "test_documents.npz").read_bytes()
 
