@@ -248,7 +248,7 @@ def test_bfloat16_compute_keeps_the_residual_stream_in_float32(tiny, monkeypatch
     config = replace(tiny, **{**BERT, **changes})
     model = models.build(config.model, jnp.bfloat16)
     jax.eval_shape(model.apply, models.shapes(model), jnp.arange(8)[None])
-    assert len(seen) == 1 + config.model.n_layers and set(seen) == {jnp.dtype("float32")}
+    assert len(seen) > config.model.n_layers and set(seen) == {jnp.dtype("float32")}
 
 
 def test_bfloat16_compute_keeps_float32_parameters_and_logits(tiny):
