@@ -104,12 +104,27 @@ class Checkpoints:
         """(state, step, notes) of the newest valid step; (None, 0, notes) if there is none.
 
         A damaged or unsealed step is skipped with a note, and so is one for which `differing` says how the tables
-        differ from what its seal vouches for. Unless reading only, it is moved to `set_aside/` beside the folder.
+        differ from what its seal vouches for. Unless reading only, it is moved to `set_aside/` beside the folder. When
+        reading only, a training may delete steps meanwhile: then the steps are listed again.
 
         Raises:
             UserError: if a valid step has arrays of other names, shapes or dtypes than `abstract_state`, or is of
                 other runs or data.
         """
+        while True:
+            listed = _steps(self._directory)
+            try:
+                found = self._restore_latest(abstract_state, differing)
+            except Exception:
+                if not self._read_only or set(listed) <= set(_steps(self._directory)):
+                    raise
+            else:
+                if not self._read_only or found[0] is not None or set(listed) <= set(_steps(self._directory)):
+                    return found
+
+    def _restore_latest(
+        self, abstract_state: Any, differing: Callable[[int, Tables], str | None]
+    ) -> tuple[Any, int, list[str]]:
         state, newest_step, notes = None, 0, []
         for step in _steps(self._directory):
             problem, seal = self._problem(step)

@@ -205,6 +205,25 @@ def test_reading_only_passes_over_damage_and_moves_nothing(tmp_path):
     assert present(tmp_path / "c") == [10, 20] and not (tmp_path / "set_aside").exists()
 
 
+@pytest.mark.parametrize("looked_at", ["_problem", "_require_same_arrays"])
+def test_a_step_that_training_deletes_while_it_is_read_is_no_error(tmp_path, monkeypatch, looked_at):
+    saved(tmp_path / "c", [10, 20])
+    saved(tmp_path / "later", [30])
+    look = getattr(Checkpoints, looked_at)
+
+    def looking(self, step, *rest):
+        if step == 20:
+            for old in (10, 20):
+                shutil.rmtree(tmp_path / "c" / str(old))
+            (tmp_path / "later" / "30").rename(tmp_path / "c" / "30")
+        return look(self, step, *rest)
+
+    monkeypatch.setattr(Checkpoints, looked_at, looking)
+    state, step, notes = restored(tmp_path / "c", read_only=True)
+    assert (step, notes) == (30, [])
+    jax.tree.map(np.testing.assert_array_equal, state, state_at(30))
+
+
 @pytest.mark.parametrize("other", [state_at(0, (3, 5)), state_at(0, dtype=jnp.bfloat16), {"step": jnp.int32(0)}])
 def test_arrays_of_another_model_are_refused_not_cast(tmp_path, other):
     saved(tmp_path / "c", [10])
