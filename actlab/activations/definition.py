@@ -73,6 +73,25 @@ def require_elementwise(record: Activation) -> None:
         )
 
 
+@functools.cache
+def require_own_rows(record: Activation) -> None:
+    """Refuses a function that is not elementwise and mixes rows: a token would see the next one, or other texts.
+
+    Raises:
+        UserError: for such a record.
+    """
+    x = np.linspace(-3.0, 3.0, 24, dtype=np.float32).reshape(3, 8)
+    keywords = {**record.parameters, **record.theta}
+    with jax.ensure_compile_time_eval():
+        one = lambda row: record.fn(row[None], **keywords)[0]  # noqa: E731
+        alone, together = map(np.asarray, jax.jit(lambda x: (jax.vmap(one)(x), record.fn(x, **keywords)))(x))
+    if not np.allclose(alone, together, rtol=1e-4, atol=1e-6, equal_nan=True):
+        raise UserError(
+            f"activation {record.name!r} mixes rows, so that a token sees others and other texts: compute along the "
+            "last axis only, that of the hidden units."
+        )
+
+
 Scalar = Callable[[Array], Array]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from actlab import activations, config as config_lib, models
 from actlab.activations import Activation
-from actlab.activations.definition import require_elementwise
+from actlab.activations.definition import require_elementwise, require_own_rows
 from actlab.config import Config, ModelConfig, sweep
 from actlab.console import lines
 from actlab.data import tokenizers
@@ -203,10 +203,16 @@ def require_same_own(workdir: Workdir, configs: Iterable[Config]) -> None:
 
 @functools.cache
 def _values(record: Activation) -> dict[str, list[float | None]]:
-    if record.elementwise:
-        require_elementwise(record)
+    (require_elementwise if record.elementwise else require_own_rows)(record)
     x = jnp.asarray(manifest.INPUTS)
-    fn, slope = jax.jvp(record.fn, (x,), (jnp.ones_like(x),))
+    try:
+        fn, slope = jax.jvp(record.fn, (x,), (jnp.ones_like(x),))
+    except Exception:
+        if record.elementwise:
+            raise
+        # Of one that asks for rows of some width: each input as the first of eight units, the others 0.
+        rows = jnp.pad(x[:, None], ((0, 0), (0, 7)))
+        fn, slope = (array[:, 0] for array in jax.jvp(record.fn, (rows,), (jnp.ones_like(rows),)))
     found: dict[str, Any] = {"fn": fn, "slope": slope}
     if record.gated:
         found["value_fn"] = record.value_fn(x)

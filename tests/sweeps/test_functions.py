@@ -4,6 +4,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from actlab import activations
@@ -54,6 +55,20 @@ def test_what_is_noted_is_what_the_model_computes(config, bent, tmp_path):
     assert noted["geglu"]["fn"] == pytest.approx(jax.nn.gelu(manifest.INPUTS, approximate=False).tolist(), abs=1e-5)
     drawn = trained.function_values([replace(config, **{"model.activation": "stochastic_gelu"})])
     assert drawn["stochastic_gelu"]["draw"]
+
+
+def test_units_of_a_row_may_depend_on_each_other_but_rows_may_not(config, bent):
+    def grouped(x):
+        return jax.nn.softmax(x.reshape(*x.shape[:-1], -1, 4)).reshape(x.shape)
+
+    bent(grouped, elementwise=False)
+    noted = trained.function_values([config])["bent"]
+    expected = [np.exp(x) / (np.exp(x) + 3) for x in manifest.INPUTS.astype(np.float64)]
+    assert noted["fn"] == pytest.approx(expected, rel=1e-5) and len(noted["slope"]) == len(manifest.INPUTS)
+    for mixing in (lambda x: jnp.roll(x, -1, axis=0), lambda x: x - x.mean()):
+        bent(mixing, elementwise=False)
+        with pytest.raises(UserError, match="'bent' mixes rows, so that a token sees others"):
+            trained.function_values([config])
 
 
 @pytest.mark.parametrize(
