@@ -166,6 +166,8 @@ class Comparison:
         asked = {"activations": list(self._activations), "config": json.loads(config_lib.to_json(self._config))}
         file = self._path / COMPARISON
         if not file.is_file():
+            if (self._path / "config.json").is_file():
+                raise UserError(f"--workdir={self._path} belongs to a training: choose another workdir.")
             self._begun = False
             return {**asked, "scales": 1 if scales is None else scales, "rates": None, "spent": 0.0, "run_seconds": {}}
         known = read_json(file, "restore the file, or choose another workdir")
@@ -296,6 +298,9 @@ class Comparison:
             shown = f"{least * TYPICAL_SD:.3f} nats/byte"
             spread = f", if their standard deviation is as in our studies, {TYPICAL_SD:g}"
         where = " at each width" if last > self._width else ""
+        if forecast.seeds < first:
+            self._console.print(f"            no time is left for {first} seeds{where}; with fewer nothing is decided")
+            return
         self._console.print(
             f"            then about {forecast.seeds} seeds of each activation{where}: differences above {shown} would "
             f"be found with 80% power{spread}"

@@ -55,8 +55,10 @@ class Workdir:
         With `extend` the config may have more runs than the one that began it, of the same design.
 
         Raises:
-            UserError: if it cannot be written or belongs to another config.
+            UserError: if it cannot be written, or belongs to another config or to a comparison.
         """
+        if (self.path / COMPARISON).is_file():
+            raise UserError(f"--workdir={self.path} belongs to a comparison: choose another workdir.")
         self._refuse_other_config(config, extend)
         # The folder itself may not exist yet: then the nearest one above it must be writable.
         place = next(place for place in (self.path, *self.path.absolute().parents) if place.exists())

@@ -19,10 +19,10 @@ from actlab.adaptive.comparison import Comparison
 from actlab.adaptive.search import RUNGS, Found, Task
 from actlab.analysis import results as results_lib
 from actlab.analysis.effects import Verdict
-from actlab.config import replace
+from actlab.config import replace, to_json
 from actlab.errors import UserError
 from actlab.report import study
-from actlab.sweeps import trained
+from actlab.sweeps import session, trained
 from actlab.training.loop import StopSignal
 from actlab.workdir import records
 
@@ -226,6 +226,17 @@ def test_a_budget_that_can_show_nothing_is_refused_and_leaves_nothing(config, tm
     with pytest.raises(UserError, match="too short"):
         compare(config, tmp_path / "w", 1e-3)
     assert not (tmp_path / "w").exists()
+
+
+def test_a_folder_of_a_training_is_none_of_a_comparison_nor_the_reverse(config, tmp_path):
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w/config.json").write_text(to_json(config))
+    with pytest.raises(UserError, match="belongs to a training: choose another"):
+        compare(config, tmp_path / "w", 30.0)
+    (tmp_path / "w/config.json").rename(tmp_path / "w/comparison.json")
+    with pytest.raises(UserError, match="belongs to a comparison: choose another"):
+        session.run(config, "test", tmp_path / "w", ["test"])
+    assert [file.name for file in (tmp_path / "w").iterdir()] == ["comparison.json"]
 
 
 @pytest.mark.parametrize("names", [("relu",), ("relu", "relu")])
