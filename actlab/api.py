@@ -126,6 +126,8 @@ def train(config: Configured, *, workdir: str | pathlib.Path | None = None, **ch
         KeyboardInterrupt: if it was stopped; the same call resumes.
     """
     logging.set_verbosity(logging.ERROR)
+    if config is None:
+        raise UserError("config is None: name a config file with its preset, or give a Config or ConfigDict.")
     one = config_lib.replace(_config(config), **changes)
     if one.sweep:
         raise UserError("config.sweep is set: actlab.train trains one run; train a sweep with actlab.main.")
@@ -150,7 +152,9 @@ def budget_seconds(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 0 < found < _LONGEST:
-        raise UserError(f"--budget={text} is not a time: write for example --budget=30m, 1h or 2h30m.")
+        raise UserError(
+            f"--budget={text} is not a time, or longer than 30 years: write for example --budget=30m, 1h or 2h30m."
+        )
     return found
 
 

@@ -51,6 +51,8 @@ def test_arguments_of_another_type_are_refused_by_what_they_are(tmp_path):
     ):
         with pytest.raises(UserError, match="config is a dict: give the path"):
             call({"model.activation": "relu"})
+    with pytest.raises(UserError, match="config is None"):
+        actlab.train(None)
 
 
 @pytest.mark.parametrize("path", ["", "~/x", "a\0b", "a\ud800", "b" * 300, 3])

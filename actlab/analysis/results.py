@@ -210,7 +210,9 @@ class _Source:
     def __init__(self, path: pathlib.Path):
         self.path = path / FILE if path.is_dir() else path
         if (path / records.COMPARISON).is_file():
-            raise UserError(f"{path} is a comparison, which has judged its runs: its answer is {path / 'index.html'}.")
+            page = path / "index.html"
+            where = f"its answer is {page}" if page.is_file() else "actlab compare goes on with it"
+            raise UserError(f"{path} is a comparison, which judges its runs itself: {where}.")
         if not self.path.is_file():
             fault = "does not exist" if path.suffix == ".csv" else "holds no results.csv"
             raise UserError(f"{path} {fault}: give a workdir whose runs are done, or such a file.")

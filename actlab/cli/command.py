@@ -14,6 +14,7 @@ import re
 import sys
 import textwrap
 import time
+import traceback
 import typing
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -91,8 +92,12 @@ def entry(main: Callable[[Sequence[str]], int | None]) -> Callable[..., int]:
                 return _fail(f"the device has too little memory ({told}): ask for smaller batches.", EXIT_USER_ERROR)
             if "initialize backend" not in str(error):
                 raise
-            given = f"JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')}"
-            return _fail(f"{given} cannot be used ({error}): unset it, or name cpu, cuda or tpu.", EXIT_USER_ERROR)
+            return _fail(_no_platform(error), EXIT_USER_ERROR)
+        except AssertionError as error:
+            # Of JAX, for cuda where there is no GPU.
+            if "xla_bridge" not in traceback.extract_tb(error.__traceback__)[-1].filename:
+                raise
+            return _fail(_no_platform("no such device is here"), EXIT_USER_ERROR)
         except ValueError as error:
             # Of JAX, when it is imported and reads its settings from variables such as JAX_ENABLE_X64.
             if not re.search(r"environment '?JAX_", str(error)):
@@ -148,6 +153,11 @@ def missing(error: ModuleNotFoundError) -> int:
     if error.name not in _REPORT:
         raise error
     return _fail(f"{error.name} is not installed: pip install -c constraints.txt -e '.[report]'.", EXIT_USER_ERROR)
+
+
+def _no_platform(reason: object) -> str:
+    given = f"JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')}"
+    return f"{given} cannot be used ({reason}): unset it, or name cpu, cuda or tpu."
 
 
 def _fail(message: object, code: int) -> int:

@@ -28,6 +28,8 @@ def main(argv: Sequence[str]) -> int:
         raise UserError("two tables are needed: python -m actlab replicate experiments/NAME runs/AGAIN.")
 
     paths = command.paths(words)
+    if paths[0].resolve() in [path.resolve() for path in paths[1:]]:
+        raise UserError(f"{paths[0]} would be compared with itself: name another training of it.")
 
     from actlab.analysis import replication, results
     from actlab.analysis.effects import nats

@@ -167,7 +167,9 @@ def train(texts: Iterable[str], size: int) -> BytePairTokenizer:
 def _bpe_size(name: str) -> int:
     digits = name.removeprefix("bpe:")
     if not re.fullmatch(r"[0-9]{1,7}", digits) or int(digits) < SMALLEST_BPE:
-        raise UserError(f"data.tokenizer={name!r} has no usable size: take {SMALLEST_BPE} or more, as in bpe:1024.")
+        raise UserError(
+            f"data.tokenizer={name!r} has no usable size: take {SMALLEST_BPE} to 9,999,999, as in bpe:1024."
+        )
     return int(digits)
 
 

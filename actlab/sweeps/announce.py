@@ -91,7 +91,7 @@ def _reference(spec: ProgramSpec, tokens: TokenCache) -> str:
         return f"unigram     {spec.unigram:.4f} {spec.objective.unit}: the best loss without context"
     if spec.floor is None:
         known = tokens.meta.entropy_nats is not None
-        part = "the entropy of this text is known, but its tokenizer loses some of the text"
+        part = "the entropy of this text is known, but its tokenizer loses some of it, or rows are cut to the context"
         reason = part if known else "the entropy of this text is unknown"
         return f"floor       unknown: {reason}"
     if spec.config.data.corruption != "none":

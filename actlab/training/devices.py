@@ -63,6 +63,11 @@ def join_processes() -> None:
             )
         except ValueError as error:  # numbers that are missing, and of which no cluster says anything
             raise UserError(f"{COORDINATOR}={address!r}: {error} Set JAX_NUM_PROCESSES and JAX_PROCESS_ID.") from error
+    elif (number("JAX_NUM_PROCESSES", 1) or 1) > 1:
+        raise UserError(
+            f"JAX_NUM_PROCESSES={os.environ['JAX_NUM_PROCESSES']} is set without {COORDINATOR}: set that too, to the "
+            "host and port of process 0, or unset both."
+        )
     # The tasks of the step (srun), not of the allocation: a script or shell that was given several tasks but does not
     # use srun is one process, and would wait for others that nobody starts.
     elif (number("SLURM_STEP_NUM_TASKS", 1) or 1) > 1:

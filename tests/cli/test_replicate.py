@@ -53,3 +53,4 @@ def test_runs_on_other_data_are_refused(study, tables, tmp_path, refused):
 
 def test_one_table_is_none_to_compare(study, refused):
     assert "two tables are needed" in refused(replicate.main, study)
+    assert "would be compared with itself" in refused(replicate.main, study, study)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 import commands
+import jax
 import pytest
 from hypothesis import given, strategies as st
 from mutations import mutations, quick, values_of
@@ -368,6 +369,10 @@ def in_a_process(tmp_path, *words, **environment):
         ({"JAX_COORDINATOR_ADDRESS": "h:1", "JAX_NUM_PROCESSES": "0"}, "JAX_NUM_PROCESSES='0'"),
         ({"JAX_COORDINATOR_ADDRESS": "h:1", "JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": "2"}, "JAX_PROCESS_ID='2'"),
         ({"JAX_COORDINATOR_ADDRESS": "h:1", "JAX_PROCESS_ID": DIGITS}, "JAX_PROCESS_ID="),
+        (
+            {"JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": "0"},
+            "JAX_NUM_PROCESSES=2 is set without JAX_COORDINATOR_ADDRESS",
+        ),
         ({"SLURM_STEP_NUM_TASKS": "many"}, "SLURM_STEP_NUM_TASKS='many'"),
     ],
 )
@@ -377,10 +382,13 @@ def test_a_bad_environment_is_refused(refused, monkeypatch, environment, told):
     assert told in refused("main", CONFIG, "--workdir=w")
 
 
-def test_a_platform_that_jax_lacks_is_refused(tmp_path):
-    done = in_a_process(tmp_path, "bench", "activations", "--names=relu", JAX_PLATFORMS="nosuch")
+@pytest.mark.parametrize("platform", ["nosuch", "cuda"])
+def test_a_platform_that_jax_lacks_is_refused(tmp_path, platform):
+    if platform == "cuda" and any(device.platform == "gpu" for device in jax.devices()):
+        pytest.skip("there is a GPU")
+    done = in_a_process(tmp_path, "bench", "activations", "--names=relu", JAX_PLATFORMS=platform)
     assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.count("\n") == 1 and done.stderr.startswith("actlab: JAX_PLATFORMS=nosuch")
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith(f"actlab: JAX_PLATFORMS={platform} cannot be used")
 
 
 def test_a_setting_that_jax_refuses_is_a_sentence(tmp_path):
