@@ -198,9 +198,14 @@ def find_texts(given: Path, *, paired: bool = False, field: str = FIELD) -> Text
     elif given.is_dir():
         pattern = "*" if paired else "**/*"
         is_ours = functools.cache(_is_ours)
-        inside = [path for path in sorted(given.glob(pattern)) if path.is_file() and _is_visible(path, given, is_ours)]
-        found = [path for path in inside if formats.format_of(path)]
-        others = [path for path in inside if not formats.format_of(path)]
+        seen = [path for path in sorted(given.glob(pattern)) if _is_visible(path, given, is_ours)]
+        for folder in (given, *(path for path in seen if path.is_dir() and not paired)):
+            if not os.access(folder, os.R_OK | os.X_OK):
+                raise UserError(f"{folder} cannot be read: change its permissions.")
+        found = [path for path in seen if path.is_file() and formats.format_of(path)]
+        # Links to folders are not followed.
+        others = [path for path in seen if not formats.format_of(path) and path.is_file()]
+        others += [path for path in seen if path.is_symlink() and not path.is_file()]
     else:
         wanted = "the folder that holds train.txt and valid.txt" if paired else "a file or a folder of text"
         raise UserError(f"{str(given)!r} is not {'a folder' if paired else 'there'}: give {wanted}.")

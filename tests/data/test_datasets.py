@@ -1,5 +1,6 @@
 import dataclasses
 import http.server
+import os
 import socket
 import sys
 import threading
@@ -67,6 +68,21 @@ def test_files_without_a_pair_are_split_by_document(tmp_path):
     assert sorted(train + validation + test) == sorted(texts + texts[:50])
     assert 10 <= len(set(validation)) <= 45 and 10 <= len(set(test)) <= 45
     assert train == [text for text in texts[500:] + texts[:500] + texts[:50] if text in set(train)]
+
+
+def test_what_is_not_read_of_a_folder_is_listed_and_a_locked_folder_is_refused(tmp_path, monkeypatch):
+    for name in ("data/a.txt", "data/sub/b.txt", "elsewhere/c.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("A story.\n")
+    (tmp_path / "data/linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "data/gone.txt").symlink_to(tmp_path / "nowhere.txt")
+    found = find_texts(tmp_path / "data")
+    assert [path.name for path in found.divided] == ["a.txt", "b.txt"]
+    assert sorted(path.name for path in found.unread) == ["gone.txt", "linked"]
+    access = os.access  # of root everything may be read
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path / "data/sub" and access(path, mode))
+    with pytest.raises(UserError, match="data/sub cannot be read: change its permissions"):
+        find_texts(tmp_path / "data")
 
 
 @pytest.mark.parametrize("n", [3, 4, 10])
