@@ -31,8 +31,8 @@ class Activation:
     A gated one is used as fn(x W) * value_fn(x V) (Shazeer 2020, arXiv:2002.05202); value_fn is the identity in most.
     `parameters` are fixed numbers that a name may set, `gelu_scale(s=0.25)`, each within its closed interval in
     `domain`. `theta` are trained scalars with their initial values. fn takes both as keyword arguments with these
-    defaults. An `elementwise` fn takes every input by itself; another may mix the hidden units of a token, along the last
-    axis, but not tokens.
+    defaults. An `elementwise` fn takes every input by itself; another may mix the hidden units of a token, along the
+    last axis, but not tokens.
 
     `draw(key, x, **keywords)` replaces fn in training: a random activation whose mean given x is fn(x).
 
