@@ -125,15 +125,15 @@ def compare(
     places = conditions(results)
     asked = [one.activations for one in questions] or [(baseline,) if baseline else ()]
     here = [{*(run.activation for run in place.results), *(name for name, _ in place.to_come)} for place in places]
-    for names in asked:
-        if not any(trained.issuperset(names) for trained in here):
-            lacking = next((name for name in names if name not in here[0]), names[0])
-            flag = "--baseline=" if baseline else ""
-            raise UserError(f"{flag}{lacking} has no runs in this condition: {suggestion(lacking, sorted(here[0]))}")
     lacking_at = [[names for names in asked if not trained.issuperset(names)] for trained in here]
+    for names in asked:
+        if all(names in lacking for lacking in lacking_at):
+            lost = next((name for name in names if name not in here[0]), names[0])
+            flag = "--baseline=" if baseline else ""
+            raise UserError(f"{flag}{lost} has no runs in this condition: {suggestion(lost, sorted(here[0]))}")
     left_out = [
-        f"left out: {place.scale}, for lack of runs of {' and '.join(asked[0])}"
-        for place, lacking in zip(places, lacking_at, strict=True)
+        f"left out: {place.scale}, for lack of runs of {', '.join(sorted({*itertools.chain(*asked)} - trained))}"
+        for place, trained, lacking in zip(places, here, lacking_at, strict=True)
         if lacking == asked
     ]
     found = []
