@@ -8,7 +8,8 @@ and contrasts.py calls a difference only where all of them do; validity.py count
 - the same, where the two arms' whole curves are swapped within seeds and the rates chosen anew (`swap`): exact for arms
   that follow one law, collapse included, but it favours the arm with more equally good rates, or more noise;
 - for each seed at the rate that the other seeds choose, between the grid's rates (`left_out`), by a t test: it favours
-  neither an arm nor an optimum that the grid happens to hit, but values of different seeds depend on each other.
+  neither an arm nor an optimum that the grid happens to hit, nor a lopsided valley, but values of different seeds
+  depend on each other.
 """
 
 import functools
@@ -67,10 +68,12 @@ def at_best(curves: Curves) -> Float64[np.ndarray, "n"]:
 def left_out(curves: Curves) -> Float64[np.ndarray, "n"]:
     """What the arm is worth by seed at the best rate of the other seeds, between the grid's rates.
 
-    The best rate is the vertex of the parabola through the lowest mean and its two neighbours, in the logarithm of the
-    rate, and a seed's loss there is that of the parabola through its own three losses: both are sums of the three with
-    the weights of Lagrange. At an edge, or beside a rate at which a run failed, it is the rate of the lowest mean. With
-    a single seed, that seed chooses.
+    The best rate is the minimum of a cubic in the logarithm of the rate: through the lowest mean of the others, its two
+    neighbours, and the next rate on the side of the lower neighbour, or else on the other side. A seed's loss there is
+    that of the parabola through its own three losses, plus the others' cubic term; its own loss at the fourth rate is
+    not read, where noise may be large. Without a fourth rate, or where a run failed there, the term is 0. At an edge,
+    or beside a rate at which a run failed, the best rate is that of the lowest mean. With a single seed, that seed
+    chooses.
     """
     n_seeds = curves.chosen.shape[1]
     means_Rn = curves.chosen
@@ -78,28 +81,50 @@ def left_out(curves: Curves) -> Float64[np.ndarray, "n"]:
         means_Rn = (curves.chosen.sum(axis=1, keepdims=True) - curves.chosen) / (n_seeds - 1)
     lowest_n, seeds = _lowest(means_Rn), np.arange(n_seeds)
     found = curves.read[lowest_n, seeds]
-    usable_R = ~curves.failed.any(axis=1) & (curves.rates > 0)
-    inner_n = (lowest_n > 0) & (lowest_n < len(curves.rates) - 1)
-    centre_n = lowest_n[inner_n]
-    three_3n = centre_n + np.array([[-1], [0], [1]])
-    ok_n = usable_R[three_3n].all(axis=0)
-    three_3n, seeds = three_3n[:, ok_n], seeds[inner_n][ok_n]
-    if seeds.size:
-        weights_3n = _vertex(np.log(curves.rates[three_3n]), means_Rn[three_3n, seeds])
-        found[seeds] = (weights_3n * curves.read[three_3n, seeds]).sum(axis=0)
+    usable = np.pad(~curves.failed.any(axis=1) & (curves.rates > 0), 2)  # none in the two places beyond each edge
+    ok_n = usable[lowest_n + np.array([[1], [2], [3]])].all(axis=0)
+    centre, seeds = lowest_n[ok_n], seeds[ok_n]
+    if not seeds.size:
+        return found
+    side = np.where(means_Rn[centre + 1, seeds] < means_Rn[centre - 1, seeds], 2, -2)
+    fourth = centre + np.where(usable[centre + side + 2], side, -side)
+    cubic = usable[fourth + 2]
+    three_3n = centre + np.array([[0], [-1], [1]])
+    places_4n = np.concatenate([three_3n, np.where(cubic, fourth, centre)[None]])
+    x_4n = np.log(curves.rates[places_4n] / curves.rates[centre])
+    at, third = _minimum(x_4n, means_Rn[places_4n, seeds], cubic)
+    slope, bend = _parabola(x_4n[:3], curves.read[three_3n, seeds])
+    _, below, above, _ = x_4n
+    found[seeds] += at * (slope + (at - below) * (bend + (at - above) * third))
     return found
 
 
-def _vertex(x: Float64[np.ndarray, "3 n"], y: Float64[np.ndarray, "3 n"]) -> Float64[np.ndarray, "3 n"]:
-    """Lagrange weights of three points, the middle one lowest, at the vertex of the parabola through them."""
-    slopes = np.diff(y, axis=0) / np.diff(x, axis=0)
-    bend = slopes[1] - slopes[0]
-    curved = bend > 0
-    # The slope at the vertex, slopes[0] + bend (2 x - x0 - x1) / (x2 - x0), is 0.
-    offset = -slopes[0] * (x[2] - x[0]) / (2 * np.where(curved, bend, 1))
-    at = np.where(curved, (x[0] + x[1]) / 2 + offset, x[1])
-    pairs = ((1, 2), (0, 2), (0, 1))
-    return np.stack([(at - x[j]) * (at - x[k]) / ((x[i] - x[j]) * (x[i] - x[k])) for i, (j, k) in enumerate(pairs)])
+def _minimum(
+    x: Float64[np.ndarray, "4 n"], y: Float64[np.ndarray, "4 n"], cubic: Bool[np.ndarray, "n"]
+) -> tuple[Float64[np.ndarray, "n"], Float64[np.ndarray, "n"]]:
+    """Where the curve through four places is lowest between x[1] < 0 and x[2] > 0, and its third divided difference.
+
+    y is lowest at x[0] = 0. The third difference is limited so that the curve is convex at least half-way to both
+    neighbours: a fourth place beyond a cliff would else bend it without bound. It is 0 where it is not `cubic`.
+    """
+    _, below, above, beyond = x
+    slope, bend = _parabola(x[:3], y[:3])
+    bend = np.maximum(bend, 0)  # below 0 by rounding only
+    beyond = np.where(cubic, beyond, 2 * above)
+    third = (((y[3] - y[0]) / beyond - slope) / (beyond - below) - bend) / (beyond - above)
+    c = np.where(cubic, np.clip(third, bend / (below - above / 2), bend / (above - below / 2)), 0)
+    # In powers of x the curve is y[0] + a x + b x^2 + c x^3, lowest where its derivative rises through 0.
+    a, b = slope - below * (bend - above * c), bend - c * (below + above)
+    rising = b + np.sqrt(np.maximum(b**2 - 3 * a * c, 0))
+    return np.where(rising > 0, -a / np.where(rising > 0, rising, 1), 0), c
+
+
+def _parabola(
+    x: Float64[np.ndarray, "3 n"], y: Float64[np.ndarray, "3 n"]
+) -> tuple[Float64[np.ndarray, "n"], Float64[np.ndarray, "n"]]:
+    """Newton's first and second divided differences of y at three places, of which the first is 0."""
+    slope = (y[1] - y[0]) / x[1]
+    return slope, ((y[2] - y[0]) / x[2] - slope) / (x[2] - x[1])
 
 
 def swap(pairs: Sequence[tuple[float, Curves, Curves]]) -> Swaps:

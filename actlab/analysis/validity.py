@@ -90,6 +90,8 @@ WORLDS = (
     World("five level rates of one, a sharp optimum of the other", ((0.0,) * 5, _valley(4.0))),
     World("an optimum on the grid and one between its rates", (_valley(4.0), _valley(4.0, 0.5))),
     World("optima between rates, a quarter step left and right", (_valley(4.0, -0.25), _valley(4.0, 0.25))),
+    World("lopsided valleys, one with its optimum between two rates", (_lopsided(8.0), _lopsided(8.0, 0.5))),
+    World("a cliff beyond the next rate of one", ((16.0, 4.0, 0.0, 4.0, 116.0), _valley(4.0))),
     World(
         "one rate, one arm three times as noisy and skewed",
         ((0.0,), (0.0,)),
@@ -100,8 +102,13 @@ WORLDS = (
     World("one rate, opposite skews", ((0.0,), (0.0,)), laws=("exponential", "mirrored"), limit=True),
     World("one rate, 10% of the seeds of one 10 sd worse", ((0.0,), (0.0,)), laws=("spikes", "normal"), limit=True),
     World(
-        "lopsided valleys, one with its optimum between two rates",
-        (_lopsided(8.0), _lopsided(8.0, 0.5)),
+        "lopsided valleys at three rates, one with its optimum between two",
+        (_lopsided(8.0)[1:-1], _lopsided(8.0, 0.5)[1:-1]),
+        limit=True,
+    ),
+    World(
+        "valleys with a kink, on a rate in one and a quarter step beside it in the other",
+        ((12.0, 6.0, 0.0, 6.0, 12.0), (13.5, 7.5, 1.5, 4.5, 10.5)),
         limit=True,
     ),
     World(

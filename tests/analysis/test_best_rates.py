@@ -1,4 +1,4 @@
-"""Own best rates by hand, the parabola on parabolas, and swaps against their definition."""
+"""Own best rates by hand, parabolas and cubics on such curves, and swaps against their definition."""
 
 import itertools
 
@@ -59,6 +59,45 @@ def test_the_best_rate_of_a_parabola_lies_between_those_of_the_grid(offset, bend
     arm = curves(seeds + bend * (x[:, None] - bottom) ** 2, rates=rates)
     assert left_out(arm) == pytest.approx(seeds, abs=1e-9)
     assert (at_best(arm) >= seeds).all()
+
+
+@given(
+    st.floats(-0.45, 0.45),
+    st.floats(0.5, 9),
+    st.floats(-0.2, 0.2),
+    st.sampled_from([(-2, 2), (-1, 2), (-2, 1)]),
+    st.data(),
+)
+def test_the_best_rate_of_a_lopsided_valley_is_that_of_a_cubic_through_four_rates(offset, bend, tilt, ends, data):
+    steps = np.arange(ends[0], ends[1] + 1) - offset
+    seeds = np.array([1.0, 1.3, 0.8, 1.1])
+    rows = seeds + bend * (steps**2 + tilt * steps**3)[:, None]
+    rates = np.exp(0.6 * np.arange(len(rows)))
+    assert left_out(curves(rows, rates=rates)) == pytest.approx(seeds, abs=1e-9)
+    # The other way round it is the same valley.
+    assert left_out(curves(rows[::-1], rates=1 / rates[::-1])) == pytest.approx(seeds, abs=1e-9)
+    # A seed's own loss at the fourth rate is not read.
+    if len(rows) == 4:
+        fourth = 3 if ends[1] == 2 else 0
+        seed = data.draw(st.integers(0, 3))
+        rows[fourth, seed] += 100
+        assert left_out(curves(rows, rates=rates))[seed] == pytest.approx(seeds[seed], abs=1e-9)
+
+
+def test_a_cliff_or_a_failure_in_the_fourth_rate_does_not_move_the_best_rate_without_bound():
+    rates = np.exp(np.arange(4.0))
+    seeds = np.array([0.0, 0.1, 0.3])
+    valley = np.array([4.2, 4.0, 4.1])[:, None] + seeds
+    parabola = left_out(curves(valley, rates=rates[:3]))
+    found = [
+        left_out(curves(np.concatenate([valley, [height + 4 + seeds]]), rates=rates)) for height in (0.5, 10.0, 1e6)
+    ]
+    # The third difference of 4.2, 4.0, 4.1, 4.5 is 0, and that of a cliff is limited to twice the second, 0.3.
+    assert found[0] == pytest.approx(parabola, abs=1e-9)
+    assert found[1] == pytest.approx(found[2], abs=1e-9) and (found[1] < parabola).all()
+    assert found[1] == pytest.approx(parabola, abs=0.3 / 6)
+    cliff = np.concatenate([valley, [[1e6] * 3]])
+    assert left_out(curves(cliff, failed=[(3, 0)], rates=rates)) == pytest.approx(parabola, abs=1e-12)
 
 
 def test_beside_a_failure_at_an_edge_and_where_rates_are_level_it_is_a_rate_of_the_grid():
