@@ -82,6 +82,9 @@ def program(run: Callable[[], int] | None = None) -> NoReturn:
         code = (run or main)()
         if sys.stdout:  # None if it was closed, as by >&-
             sys.stdout.flush()
+    except KeyboardInterrupt:  # before the command's own handling, while its module is imported
+        print("actlab: interrupted.", file=sys.stderr)
+        code = 130
     except OSError as error:
         if error.errno is None:
             raise  # not of the system

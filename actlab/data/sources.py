@@ -191,7 +191,7 @@ def find_texts(given: Path, *, paired: bool = False, field: str = FIELD) -> Text
     those splits. Otherwise all are divided. `paired` wants train.txt and valid.txt.
 
     Raises:
-      UserError: nothing that can be read, or one of train.txt and valid.txt is missing.
+      UserError: nothing that can be read, one of train.txt and valid.txt is missing, or a field for plain text.
     """
     if given.is_file() and not paired:
         found, others = ([given], []) if formats.format_of(given) else ([], [given])
@@ -230,6 +230,8 @@ def find_texts(given: Path, *, paired: bool = False, field: str = FIELD) -> Text
     for path in (*train, *divided):
         if not os.access(path, os.R_OK):
             raise UserError(f"{path} cannot be read: change its permissions.")
+    if field != FIELD and not any(map(formats.is_structured, (*train, *divided))):
+        raise UserError(f"field={field!r} has no effect on {str(given)!r}, which is plain text: leave it out.")
     read = {*train, *divided}
     unread = [*others, *(path for path in found if path not in read)]
     return TextFiles(given, tuple(train), tuple(divided), tuple(unread), field)

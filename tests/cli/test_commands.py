@@ -1,6 +1,7 @@
 """All commands together: one word runs each, --help explains each, bad words are one sentence and exit code 2."""
 
 import importlib
+import os
 import pathlib
 import re
 import subprocess
@@ -191,6 +192,17 @@ def test_without_argv_the_words_of_the_process_are_taken(sing, monkeypatch):
 def test_an_interrupt_is_exit_code_130(sing):
     code, _, error = commands.call(sing, "--loud")
     assert code == 130 and error.startswith("actlab: interrupted")
+
+
+def test_so_is_one_while_the_command_is_still_imported(monkeypatch):
+    def importing():
+        raise KeyboardInterrupt
+
+    ended = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    with pytest.raises(SystemExit):
+        actlab.program(importing)
+    assert ended == [130]
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,15 @@ def test_the_text_is_in_the_field_that_is_named(tmp_path, suffix):
     assert find_texts(path, field="id").hash != find_texts(path).hash
 
 
+def test_a_field_of_plain_text_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_text("One.")
+    with pytest.raises(UserError, match=r"field='story' has no effect on .* plain text: leave it out"):
+        find_texts(tmp_path, field="story")
+    assert find_texts(tmp_path).divided
+    (tmp_path / "b.jsonl").write_text('{"story": "Two."}')
+    assert find_texts(tmp_path, field="story").divided
+
+
 @settings(max_examples=30)
 @given(st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=5), min_size=1, max_size=8))
 def test_empty_and_missing_texts_are_left_out_in_every_format(tmp_path_factory, texts):
