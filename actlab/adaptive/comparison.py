@@ -228,9 +228,9 @@ class Comparison:
         return self._budget - self._spent()
 
     def _calibrated(self, width: int) -> float:
-        """Seconds of a run, by a few updates of the first activation."""
-        prepared = self._prepared(width, [(self._activations[0], 1.0)], [1])
-        return plan.make(prepared.specs)[0].seconds
+        """Seconds of a run, by a few updates of the first activation; all are prepared, to refuse what cannot be."""
+        prepared = self._prepared(width, [(name, 1.0) for name in self._activations], [1])
+        return plan.make(prepared.specs[:1])[0].seconds
 
     def _run_seconds(self, width: int) -> float:
         """Seconds of a run: of those that were trained, with all that goes with them, or the calibration's."""

@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from actlab import activations
 from actlab.config import RotaryScaling, rotary_scaling
+from actlab.errors import UserError
 from actlab.models.attention import attend, attend_causally, attend_to_all
 from actlab.models.spec import Spec
 
@@ -169,7 +170,16 @@ def feed_forward_std(spec: Spec) -> tuple[float, float]:
     """
     if spec.init == "gpt2":
         return matrix_std(spec), residual_std(spec, spec.d_hidden, "down")
-    gain = activations.moments(spec.activation).forward_gain if spec.activation_norm == "none" else 1.0
+    gain = 1.0
+    if spec.activation_norm == "none":
+        try:
+            gain = activations.moments(spec.activation).forward_gain
+        except UserError as error:
+            why = str(error).rpartition(": ")[2].removesuffix(".")
+            raise UserError(
+                f"config.model.init={spec.init!r} needs the size of {spec.activation!r} for inputs from N(0, 1), but "
+                f"{why}: set config.model.init='gpt2'."
+            ) from error
     return 1 / math.sqrt(spec.d_model), gain / math.sqrt(spec.d_hidden * 2 * spec.n_layers)
 
 

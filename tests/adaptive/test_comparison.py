@@ -26,6 +26,8 @@ from actlab.sweeps import session, trained
 from actlab.training.loop import StopSignal
 from actlab.workdir import records
 
+CALIBRATED = Comparison._calibrated
+
 
 def three_rates(known, start):
     """A short search: three rates for a quarter, the best of them to its end."""
@@ -225,6 +227,15 @@ def test_widths_of_a_comparison_that_stopped_in_its_search_make_a_page():
 def test_a_budget_that_can_show_nothing_is_refused_and_leaves_nothing(config, tmp_path):
     with pytest.raises(UserError, match="too short"):
         compare(config, tmp_path / "w", 1e-3)
+    assert not (tmp_path / "w").exists()
+
+
+def test_an_activation_that_cannot_be_trained_is_refused_before_anything_is_written(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(Comparison, "_calibrated", CALIBRATED)
+    wild = activations.Activation("wild", activations.elementwise(lambda x: jnp.exp(x * x)), "exp(x^2)", "ours")
+    monkeypatch.setitem(activations.catalogue._records, "wild", wild)
+    with pytest.raises(UserError, match=r"init='fan_in' needs the size of 'wild'.*'gpt2'"):
+        compare(config, tmp_path / "w", 30.0, names=("relu", "wild"))
     assert not (tmp_path / "w").exists()
 
 
