@@ -361,7 +361,8 @@ class Session:
         for note in notes:
             console.print(f"warning     {note}")
         if step:
-            console.print(f"            {part}: resuming from step {step}")
+            others = f" to {spec.names[-1]}" if len(spec.names) > 1 else ""
+            console.print(f"start       {spec.names[0]}{others}: resuming from step {step}")
         if state is None and (start := origin.given(spec)) is not None:
             params, sources = start
             for source in sources:
