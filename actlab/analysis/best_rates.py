@@ -1,21 +1,22 @@
 """Arms at their own best learning rates: which rate that is, the loss there, and what swapping two arms' curves shows.
 
 The lowest of several means is lowest by luck too, and at a high rate luck may be whether a seed of five collapsed. A
-t test of the differences at the chosen rates takes the choice for given. Three readings are wrong in different places,
-and contrasts.py calls a difference only where all of them do; validity.py counts how often each would be wrong:
+t test of the differences at the chosen rates takes the choice for given. Four tests are wrong in different places, and
+contrasts.py calls a difference only where all of them do; validity.py counts how often each would be wrong:
 
 - at the rates of the lowest means, by a t test: wrong where seeds collapse at the best rate;
 - the same, where the two arms' whole curves are swapped within seeds and the rates chosen anew (`swap`): exact for arms
   that follow one law, collapse included, but it favours the arm with more equally good rates, or more noise;
 - for each seed at the rate that the other seeds choose, between the grid's rates (`left_out`), by a t test: it favours
-  neither an arm nor an optimum that the grid happens to hit, nor a lopsided valley, but values of different seeds
-  depend on each other.
+  neither an arm nor an optimum that the grid happens to hit, but values of different seeds depend on each other. By a
+  parabola through three rates it is wrong where valleys are lopsided;
+- by a cubic through four it is wrong where the fourth rate lies far up a steep side.
 """
 
 import functools
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
@@ -65,15 +66,20 @@ def at_best(curves: Curves) -> Float64[np.ndarray, "n"]:
     return curves.read[best(curves)]
 
 
-def left_out(curves: Curves) -> Float64[np.ndarray, "n"]:
+def readings(curves: Curves) -> tuple[Float64[np.ndarray, "n"], ...]:
+    """What the arm is worth by seed: at the rate of the lowest mean, and between rates by a parabola and by a cubic."""
+    return at_best(curves), left_out(curves, 2), left_out(curves, 3)
+
+
+def left_out(curves: Curves, degree: Literal[2, 3]) -> Float64[np.ndarray, "n"]:
     """What the arm is worth by seed at the best rate of the other seeds, between the grid's rates.
 
-    The best rate is the minimum of a cubic in the logarithm of the rate: through the lowest mean of the others, its two
-    neighbours, and the next rate on the side of the lower neighbour, or else on the other side. A seed's loss there is
-    that of the parabola through its own three losses, plus the others' cubic term; its own loss at the fourth rate is
-    not read, where noise may be large. Without a fourth rate, or where a run failed there, the term is 0. At an edge,
-    or beside a rate at which a run failed, the best rate is that of the lowest mean. With a single seed, that seed
-    chooses.
+    The best rate is the vertex of the parabola in the logarithm of the rate through the lowest mean of the others and
+    its two neighbours, and a seed's loss there that of the parabola through its own three losses. With degree 3 it is
+    the minimum of the cubic through the next rate too, on the side of the lower neighbour or else on the other, and the
+    others' cubic term is added to the seed's loss; its own loss at the fourth rate is not read, where noise may be
+    large. Without a fourth rate, or where a run failed there, the term is 0. At an edge, or beside a rate at which a
+    run failed, the best rate is that of the lowest mean. With a single seed, that seed chooses.
     """
     n_seeds = curves.chosen.shape[1]
     means_Rn = curves.chosen
@@ -88,7 +94,7 @@ def left_out(curves: Curves) -> Float64[np.ndarray, "n"]:
         return found
     side = np.where(means_Rn[centre + 1, seeds] < means_Rn[centre - 1, seeds], 2, -2)
     fourth = centre + np.where(usable[centre + side + 2], side, -side)
-    cubic = usable[fourth + 2]
+    cubic = usable[fourth + 2] & (degree == 3)
     three_3n = centre + np.array([[0], [-1], [1]])
     places_4n = np.concatenate([three_3n, np.where(cubic, fourth, centre)[None]])
     x_4n = np.log(curves.rates[places_4n] / curves.rates[centre])

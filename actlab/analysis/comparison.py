@@ -298,7 +298,7 @@ def in_numbers(judgement: Judgement) -> str:
         resolved = nats(paired_resolution(effect.n, alpha=ALPHA / judgement.family) * effect.sd)
         level = " at Holm's strictest level" if judgement.family > 1 else ""
         # The swaps of whole curves and the other choice of rates must agree with it, which takes more.
-        more = ", and the three tests together less often" if effect.swaps else ""
+        more = ", and the four tests together less often" if effect.swaps else ""
         words += f"; a t test of {effect.n} seeds finds {resolved} in 80% of cases{level}{more}"
     if judgement.verdict == Verdict.EQUIVALENT and judgement.p <= ALPHA:
         words += "; a difference is shown, and it lies within the margin"

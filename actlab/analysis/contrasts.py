@@ -176,13 +176,13 @@ def lr_sensitivity(losses: Sequence[float | int] | np.ndarray | Array, initial_l
 
 @dataclasses.dataclass(frozen=True)
 class Worth:
-    """What an arm is worth by seed, `also` under the other way to choose its rate, and the `runs` behind it.
+    """What an arm is worth by seed, `also` under the other ways to choose its rate, and the `runs` behind it.
 
     `unresolved` says why its best rate is not resolved, `reason` why it decides nothing; both are "" otherwise.
     """
 
     chosen: Mapping[int, float] = dataclasses.field(default_factory=dict)
-    also: Mapping[int, float] = dataclasses.field(default_factory=dict)
+    also: tuple[Mapping[int, float], ...] = ()
     runs: tuple[str, ...] = ()
     unresolved: str = ""
     reason: str = ""
@@ -206,7 +206,7 @@ def measure(contrast: Contrast, grid: Grid) -> Measured:
     """The effect of a contrast, paired by seed.
 
     Arms without a rate of their own choose among the rates that all of them share, on the seeds that have all of those.
-    Of a loss the effect is then tested three ways, see best_rates.py; a column is read at the rate of the lowest mean
+    Of a loss the effect is then tested four ways, see best_rates.py; a column is read at the rate of the lowest mean
     loss, as if that were given. A sensitivity is over those of the rates at which not every run of its arms failed.
     """
     free = [arm.place for arm in contrast.arms if arm.at is None]
@@ -226,7 +226,7 @@ def measure(contrast: Contrast, grid: Grid) -> Measured:
         if free:
             effect = dataclasses.replace(
                 effect,
-                also=_oriented(contrast, [worth.also for worth in worths], shared),
+                also=tuple(_oriented(contrast, way, shared) for way in zip(*(one.also for one in worths), strict=True)),
                 swaps=_swaps(contrast, grid, rates, shared, values),
                 unresolved="; ".join(dict.fromkeys(worth.unresolved for worth in worths if worth.unresolved)),
             )
@@ -286,11 +286,10 @@ def _worth(contrast: Contrast, arm: Arm, grid: Grid, shared: Sequence[float], co
     curves = grid.curves(name, rates, seeds)
     if contrast.of == LOSS:
         unresolved = best_rates.unresolved(curves) if arm.at is None else ""
-        chosen, also = (
-            _scaled(contrast, dict(zip(seeds, losses.tolist(), strict=True)))
-            for losses in (best_rates.at_best(curves), best_rates.left_out(curves))
+        chosen, *also = (
+            _scaled(contrast, dict(zip(seeds, losses.tolist(), strict=True))) for losses in best_rates.readings(curves)
         )
-        return Worth(chosen, also, runs, f"{arm}: {unresolved}" if unresolved else "")
+        return Worth(chosen, tuple(also), runs, f"{arm}: {unresolved}" if unresolved else "")
     # A column of a run, at the rate of the lowest mean loss if the arm has none of its own.
     cell = {seed: cells[rates[best_rates.best(curves)]][seed] for seed in seeds}
     usable = [

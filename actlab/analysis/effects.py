@@ -8,6 +8,7 @@ never NaN: each function defines its edge cases (no spread, ties, few values).
 import dataclasses
 import enum
 import functools
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -204,9 +205,9 @@ class Swaps:
 class Effect:
     """Paired differences, one per seed, in the unit of the losses, and how many seeds only one arm has.
 
-    Where the differences rest on a choice (of learning rates), `also` holds the same seeds' differences by another way
-    to choose and `swaps` what swapping the arms shows. Every p is then the largest of the three tests and an interval
-    spans theirs, so a difference is found only where all find it. `unresolved` says which choice is not resolved, and
+    Where the differences rest on a choice (of learning rates), `also` holds the same seeds' differences by other ways
+    to choose and `swaps` what swapping the arms shows. Every p is then the largest of the tests and an interval spans
+    theirs, so a difference is found only where all find it. `unresolved` says which choice is not resolved, and
     `reason` why the differences can decide nothing, where that is known from elsewhere; both are "" otherwise.
     Statistics that need more seeds are None, never NaN.
     """
@@ -214,12 +215,12 @@ class Effect:
     differences: tuple[float, ...]
     left_out: int = 0
     reason: str = ""
-    also: tuple[float, ...] = ()
+    also: tuple[tuple[float, ...], ...] = ()
     swaps: Swaps | None = dataclasses.field(default=None, compare=False)  # of arrays, which have no ==
     unresolved: str = ""
 
     def __post_init__(self):
-        if not all(map(math.isfinite, (*self.differences, *self.also))):
+        if not all(map(math.isfinite, itertools.chain(self.differences, *self.also))):
             raise UserError(
                 f"differences={self.differences} are not all finite: count a diverged run with its initial loss."
             )
@@ -284,7 +285,7 @@ class Effect:
         """p of the two one-sided tests that the difference lies within `margin`."""
         if self.undecidable:
             return None
-        if not any((*self.differences, *self.also)):
+        if not any(itertools.chain(self.differences, *self.also)):
             return 0.0  # the same runs under two names, which no number of seeds makes more equal
         p_values = [equivalence(values, margin) for values in self._choices]
         if self.swaps:
@@ -302,8 +303,7 @@ class Effect:
 
     @functools.cached_property
     def _choices(self) -> list[Values]:
-        choices = (self.differences, self.also) if self.also else (self.differences,)
-        return [np.asarray(values, np.float64) for values in choices]
+        return [np.asarray(values, np.float64) for values in (self.differences, *self.also)]
 
 
 def _hull(intervals: Iterable[Interval]) -> Interval:
@@ -436,7 +436,7 @@ def judge(effects: Sequence[Effect], margin: float = MARGIN, to_come: int = 0) -
                 reason = few_seeds(effect.n, of_swaps, needed)
             else:
                 reason = f"{NEITHER} within {margin:g} is shown"
-                reason += "; the two ways to choose the rates point in opposite directions" if effect.apart else ""
+                reason += "; the ways to choose the rates point in opposite directions" if effect.apart else ""
         judged.append(Judgement(effect, verdict, p, p_equivalence, family, reason))
     return judged
 

@@ -181,8 +181,8 @@ def _standing(grid: Grid, name: str, rates: Sequence[float]) -> Standing:
     if not seeds:
         return Standing(name, None, "", None, None, *spread)
     curves = grid.curves(name, rates, seeds)
-    chosen, also = (tuple(losses.tolist()) for losses in (best_rates.at_best(curves), best_rates.left_out(curves)))
-    loss = Effect(chosen, also=also)
+    chosen, *also = (tuple(losses.tolist()) for losses in best_rates.readings(curves))
+    loss = Effect(chosen, also=tuple(also))
     best = rates[best_rates.best(curves)]
     return Standing(
         name, best, best_rates.unresolved(curves), loss.mean, loss.interval and from_zero(loss.interval), *spread

@@ -53,13 +53,15 @@ def _valley(bend: float, at: float = 0.0) -> tuple[float, ...]:
     return tuple(bend * (place - at) ** 2 for place in (-2, -1, 0, 1, 2))
 
 
-def _lopsided(bend: float, at: float = 0.0) -> tuple[float, ...]:
+def _lopsided(bend: float, at: float = 0.0, tilt: float = 1.0) -> tuple[float, ...]:
     """A valley as sharp at its optimum, but steeper above it than below."""
-    return tuple(2 * bend * (math.exp(place - at) - (place - at) - 1) for place in (-2, -1, 0, 1, 2))
+    x = [tilt * (place - at) for place in (-2, -1, 0, 1, 2)]
+    return tuple(2 * bend / tilt**2 * (math.exp(one) - one - 1) for one in x)
 
 
 _ONE_RATE = World("one rate", ((0.0,), (0.0,)))
 _LEVEL, _SHARP, _RISING = (0.0, 0.0, 0.0), (4.0, 0.0, 4.0), (8.0, 3.0, 0.0)
+_CLIFF = (16.0, 4.0, 0.0, 4.0, 46.0)
 _NOISIER = World("one three times as noisy, level rates", (_LEVEL, _LEVEL), (1.0, 3.0))
 WORLDS = (
     World("equal normal noise, level rates", (_LEVEL, _LEVEL)),
@@ -91,7 +93,11 @@ WORLDS = (
     World("an optimum on the grid and one between its rates", (_valley(4.0), _valley(4.0, 0.5))),
     World("optima between rates, a quarter step left and right", (_valley(4.0, -0.25), _valley(4.0, 0.25))),
     World("lopsided valleys, one with its optimum between two rates", (_lopsided(8.0), _lopsided(8.0, 0.5))),
-    World("a cliff beyond the next rate of one", ((16.0, 4.0, 0.0, 4.0, 116.0), _valley(4.0))),
+    World(
+        "lopsided valleys whose fourth rate lies far up the steep side",
+        (_lopsided(8.0)[1:], _lopsided(8.0, -0.4)[1:]),
+    ),
+    World("a cliff beyond the next rate of one, the other's optimum beside the grid", (_CLIFF, _valley(4.0, 0.4))),
     World(
         "one rate, one arm three times as noisy and skewed",
         ((0.0,), (0.0,)),
@@ -104,6 +110,17 @@ WORLDS = (
     World(
         "lopsided valleys at three rates, one with its optimum between two",
         (_lopsided(8.0)[1:-1], _lopsided(8.0, 0.5)[1:-1]),
+        limit=True,
+    ),
+    World(
+        "lopsided valleys, 30% of the seeds collapse at the top rate, beyond the best",
+        (_lopsided(8.0), _lopsided(8.0, 0.5)),
+        collapse=(0.3,),
+        limit=True,
+    ),
+    World(
+        "valleys twice as lopsided, one with its optimum between two rates",
+        (_lopsided(8.0, tilt=2.0), _lopsided(8.0, 0.5, tilt=2.0)),
         limit=True,
     ),
     World(

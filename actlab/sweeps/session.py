@@ -361,8 +361,9 @@ class Session:
         for note in notes:
             console.print(f"warning     {note}")
         if step:
-            others = f" to {spec.names[-1]}" if len(spec.names) > 1 else ""
-            console.print(f"start       {spec.names[0]}{others}: resuming from step {step}")
+            first, last = spec.names[0], spec.names[-1]
+            which = first if first == last else f"{first} to {last}"
+            console.print(f"start       {which}: resuming from step {step}")
         if state is None and (start := origin.given(spec)) is not None:
             params, sources = start
             for source in sources:

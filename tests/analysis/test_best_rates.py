@@ -44,11 +44,11 @@ def test_a_best_rate_is_resolved_by_near_neighbours_at_which_no_run_failed(arm, 
 
 def test_each_seed_is_read_at_the_rate_that_the_others_choose():
     arm = curves([[2.0, 2.0, 2.0], [1.0, 2.1, 2.1]], rates=(1e-3, 1e-2))
-    assert at_best(arm).tolist() == [1.0, 2.1, 2.1] and left_out(arm).tolist() == [2.0, 2.1, 2.1]
+    assert at_best(arm).tolist() == [1.0, 2.1, 2.1] and left_out(arm, 2).tolist() == [2.0, 2.1, 2.1]
     tested = curves([[2.0, 2.0, 2.0], [1.0, 2.1, 2.1]], [[5.0, 6.0, 7.0], [8.0, 9.0, 10.0]], rates=(1e-3, 1e-2))
-    assert at_best(tested).tolist() == [8.0, 9.0, 10.0] and left_out(tested).tolist() == [5.0, 9.0, 10.0]
+    assert at_best(tested).tolist() == [8.0, 9.0, 10.0] and left_out(tested, 2).tolist() == [5.0, 9.0, 10.0]
     alone = curves([[2.0], [1.0]], rates=(1e-3, 1e-2))
-    assert at_best(alone).tolist() == left_out(alone).tolist() == [1.0]
+    assert at_best(alone).tolist() == left_out(alone, 2).tolist() == [1.0]
 
 
 @given(st.floats(-0.2, 0.2), st.floats(0.5, 9), st.sampled_from([RATES, (1e-3, 3e-3, 1e-2), (2.0, 2.5, 4.0)]))
@@ -57,7 +57,7 @@ def test_the_best_rate_of_a_parabola_lies_between_those_of_the_grid(offset, bend
     bottom = x[1] + offset * min(np.diff(x))
     seeds = np.array([1.0, 1.3, 0.8, 1.1])
     arm = curves(seeds + bend * (x[:, None] - bottom) ** 2, rates=rates)
-    assert left_out(arm) == pytest.approx(seeds, abs=1e-9)
+    assert left_out(arm, 2) == pytest.approx(seeds, abs=1e-9)
     assert (at_best(arm) >= seeds).all()
 
 
@@ -73,42 +73,55 @@ def test_the_best_rate_of_a_lopsided_valley_is_that_of_a_cubic_through_four_rate
     seeds = np.array([1.0, 1.3, 0.8, 1.1])
     rows = seeds + bend * (steps**2 + tilt * steps**3)[:, None]
     rates = np.exp(0.6 * np.arange(len(rows)))
-    assert left_out(curves(rows, rates=rates)) == pytest.approx(seeds, abs=1e-9)
+    assert left_out(curves(rows, rates=rates), 3) == pytest.approx(seeds, abs=1e-9)
     # The other way round it is the same valley.
-    assert left_out(curves(rows[::-1], rates=1 / rates[::-1])) == pytest.approx(seeds, abs=1e-9)
+    assert left_out(curves(rows[::-1], rates=1 / rates[::-1]), 3) == pytest.approx(seeds, abs=1e-9)
     # A seed's own loss at the fourth rate is not read.
     if len(rows) == 4:
         fourth = 3 if ends[1] == 2 else 0
         seed = data.draw(st.integers(0, 3))
         rows[fourth, seed] += 100
-        assert left_out(curves(rows, rates=rates))[seed] == pytest.approx(seeds[seed], abs=1e-9)
+        assert left_out(curves(rows, rates=rates), 3)[seed] == pytest.approx(seeds[seed], abs=1e-9)
 
 
-def test_a_cliff_or_a_failure_in_the_fourth_rate_does_not_move_the_best_rate_without_bound():
+@pytest.mark.parametrize("turn", [1, -1])
+def test_the_fourth_rate_is_on_the_side_of_the_lower_neighbour(turn):
+    steps = np.arange(-2.0, 3) - 0.3
+    rows = (np.exp(0.8 * steps) - 0.8 * steps)[::turn, None] + np.array([0.0, 0.1, 0.3])
+    x = np.arange(5.0)
+    places = [1, 2, 3, 4] if turn == 1 else [0, 1, 2, 3]  # of the five, around the lowest at 2
+    curve = np.polynomial.Polynomial.fit(x[places], rows[places, 0], 3)
+    lowest = min(curve(np.linspace(1, 3, 20_001)))
+    assert left_out(curves(rows, rates=np.exp(x)), 3)[0] == pytest.approx(lowest, abs=1e-6)
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_a_cliff_or_a_failure_in_the_fourth_rate_does_not_move_the_best_rate_without_bound(turn):
     rates = np.exp(np.arange(4.0))
     seeds = np.array([0.0, 0.1, 0.3])
-    valley = np.array([4.2, 4.0, 4.1])[:, None] + seeds
-    parabola = left_out(curves(valley, rates=rates[:3]))
-    found = [
-        left_out(curves(np.concatenate([valley, [height + 4 + seeds]]), rates=rates)) for height in (0.5, 10.0, 1e6)
-    ]
+
+    def found(fourth, failed=()):
+        rows = np.array([4.2, 4.0, 4.1, fourth])[::turn, None] + seeds
+        return left_out(curves(rows, failed=failed, rates=rates), 3)
+
+    parabola = 4 - 0.05**2 / (2 * 0.3) + seeds  # slope and second difference at 4.0 are 0.05 and 0.3
     # The third difference of 4.2, 4.0, 4.1, 4.5 is 0, and that of a cliff is limited to twice the second, 0.3.
-    assert found[0] == pytest.approx(parabola, abs=1e-9)
-    assert found[1] == pytest.approx(found[2], abs=1e-9) and (found[1] < parabola).all()
-    assert found[1] == pytest.approx(parabola, abs=0.3 / 6)
-    cliff = np.concatenate([valley, [[1e6] * 3]])
-    assert left_out(curves(cliff, failed=[(3, 0)], rates=rates)) == pytest.approx(parabola, abs=1e-12)
+    assert found(4.5) == pytest.approx(parabola, abs=1e-9)
+    assert found(14.0) == pytest.approx(found(1e6), abs=1e-9) and (found(14.0) < parabola).all()
+    assert found(14.0) == pytest.approx(parabola, abs=0.3 / 6)
+    assert found(1e6, failed=[((3, 0)[turn < 0], 0)]) == pytest.approx(parabola, abs=1e-12)
 
 
-def test_beside_a_failure_at_an_edge_and_where_rates_are_level_it_is_a_rate_of_the_grid():
+@pytest.mark.parametrize("degree", [2, 3])
+def test_beside_a_failure_at_an_edge_and_where_rates_are_level_it_is_a_rate_of_the_grid(degree):
     rows = [[2.3, 2.4, 2.3], [2.0, 2.1, 2.2], [2.1, 2.2, 2.3]]
-    assert left_out(curves(rows)).tolist() != rows[1]
+    assert left_out(curves(rows), degree).tolist() != rows[1]
     for place in ((0, 0), (1, 1), (2, 2)):
-        assert left_out(curves(rows, failed=[place])).tolist() == rows[1]
-    assert left_out(curves(rows[1:], rates=RATES[:2])).tolist() == rows[1]
+        assert left_out(curves(rows, failed=[place]), degree).tolist() == rows[1]
+    assert left_out(curves(rows[1:], rates=RATES[:2]), degree).tolist() == rows[1]
     level = np.ones((3, 3))
-    assert left_out(curves(level)).tolist() == [1.0, 1.0, 1.0]
-    assert left_out(curves(rows, rates=(0.0, 1e-3, 2e-3))).tolist() == rows[1]
+    assert left_out(curves(level), degree).tolist() == [1.0, 1.0, 1.0]
+    assert left_out(curves(rows, rates=(0.0, 1e-3, 2e-3)), degree).tolist() == rows[1]
 
 
 def arms(seed, n_rates=3, n_seeds=5):

@@ -244,11 +244,11 @@ def test_what_too_few_seeds_cannot_tell_is_none(differences, words):
 
 def test_a_second_choice_widens_intervals_and_p_and_may_point_apart():
     one, other = Effect((-1.0, -1.1, -0.9)), Effect((-0.2, -0.1, 0.1))
-    both = Effect(one.differences, also=other.differences)
+    both = Effect(one.differences, also=(other.differences,))
     assert both.mean == one.mean and both.p == other.p > one.p
     assert both.interval == (one.interval.low, other.interval.high)
     assert both.p_equivalence(2.0) == one.p_equivalence(2.0) > other.p_equivalence(2.0)
-    apart = Effect((-1.0, -1.1, -0.9), also=(1.0, 1.1, 0.9))
+    apart = Effect((-1.0, -1.1, -0.9), also=((1.0, 1.1, 0.9),))
     assert apart.p == 1.0 and apart.interval.low < 0 < apart.interval.high
 
 
@@ -260,7 +260,7 @@ def test_every_p_is_the_largest_of_the_tests_and_the_interval_spans_theirs():
     assert plain.p_equivalence(2.0) < swapped.p_equivalence(2.0) == 1 / 2**6
     assert plain.p_beyond(0.1) < swapped.p_beyond(0.1) == 2 / 2**6
     # The same runs under two names are equal, however few and however many they are compared with.
-    same = [Effect((0.0,) * 3, also=(0.0,) * 3, swaps=signs(np.zeros(3)))] * 40
+    same = [Effect((0.0,) * 3, also=((0.0,) * 3,), swaps=signs(np.zeros(3)))] * 40
     assert judge(same, 0.005)[0].verdict == Verdict.EQUIVALENT
     few = Effect(values[:5], swaps=signs(np.array(values[:5])))
     assert few.interval is None and few.p == 2 / 2**5 and few.sd is not None
@@ -386,5 +386,5 @@ def test_tests_to_come_are_part_of_the_family():
 
 
 def test_differences_of_0_are_equal_only_where_the_other_choice_of_rates_says_so_too():
-    assert Effect((0.0,) * 5).p_equivalence(0.05) == Effect((0.0,) * 5, also=(0.0,) * 5).p_equivalence(0.05) == 0
-    assert Effect((0.0,) * 5, also=(0.1, 0.12, 0.09, 0.11, 0.1)).p_equivalence(0.05) > 0.5
+    assert Effect((0.0,) * 5).p_equivalence(0.05) == Effect((0.0,) * 5, also=((0.0,) * 5,)).p_equivalence(0.05) == 0
+    assert Effect((0.0,) * 5, also=((0.1, 0.12, 0.09, 0.11, 0.1),)).p_equivalence(0.05) > 0.5

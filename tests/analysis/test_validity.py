@@ -31,10 +31,10 @@ def test_all_worlds_hold_but_the_known_limits():
     checks = list(validity.check([], 6, REPEATS, 0))
     assert all(one.holds for one in checks)
     limits = {one.name: float(one.found.partition("%")[0]) for one in checks if one.limit}
-    assert len(limits) == 8
+    assert len(limits) == 10
     # They are there because they err; of two of them a hundred studies may not show it.
     shown = {name: share for name, share in limits.items() if "opposite" not in name and "seven level" not in name}
-    assert len(shown) == 6 and all(share > 5 for share in shown.values()), limits
+    assert len(shown) == 8 and all(share > 5 for share in shown.values()), limits
 
 
 def idle(self, mean=0.0, alternative="two-sided"):
@@ -54,14 +54,15 @@ def test_rates_that_are_chosen_by_all_seeds_alone_are_found(monkeypatch, words):
 
 
 def test_rates_of_the_grid_alone_are_found_where_an_optimum_lies_between(monkeypatch):
-    monkeypatch.setattr(best_rates, "left_out", best_rates.at_best)
+    monkeypatch.setattr(best_rates, "left_out", lambda curves, degree: best_rates.at_best(curves))
     assert not of_world("an optimum on the grid").holds
 
 
-def test_a_parabola_alone_is_found_where_valleys_are_lopsided(monkeypatch):
-    minimum = best_rates._minimum
-    monkeypatch.setattr(best_rates, "_minimum", lambda x, y, cubic: minimum(x, y, np.zeros_like(cubic)))
-    assert not of_world("lopsided valleys, one").holds
+@pytest.mark.parametrize(("degree", "words"), [(2, "lopsided valleys, one"), (3, "far up the steep side")])
+def test_one_curve_between_the_rates_alone_is_found(monkeypatch, degree, words):
+    left_out = best_rates.left_out
+    monkeypatch.setattr(best_rates, "left_out", lambda curves, _: left_out(curves, degree))
+    assert not of_world(words).holds
 
 
 def test_a_test_without_correction_for_many_rates_is_found(monkeypatch):
