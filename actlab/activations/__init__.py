@@ -9,7 +9,7 @@ The families of functions and their exact formulas are in polynomial.py, saturat
 records that name them in records.py. precise/ has the arithmetic, proofs/ what is computed about them.
 """
 
-from actlab.activations.catalogue import get, is_built_in, names, register
+from actlab.activations.catalogue import get, is_built_in, names, register, require_usable
 from actlab.activations.definition import Activation, elementwise, with_derivatives
 from actlab.activations.proofs.bounds import Enclosure
 from actlab.activations.proofs.dead_zones import DeadZone, dead_zones
@@ -37,6 +37,7 @@ __all__ = [
     "normal_tail",
     "properties",
     "register",
+    "require_usable",
     "whole",
     "with_derivatives",
 ]

@@ -44,18 +44,22 @@ def register(record: Activation) -> Activation:
             floating-point numbers of its input's shape.
     """
     _require_matching(record)
-    _require_usable(record)
+    require_usable(record)
     return _add(record)
 
 
-def _require_usable(record: Activation) -> None:
-    """Traces its functions with their slopes, so that a mistake in one is told before any work is done."""
+def require_usable(record: Activation, width: int = 8) -> None:
+    """Traces its functions with their slopes on rows of a width, so that a mistake is told before any work is done.
+
+    Raises:
+        UserError: if one fails, or returns another shape or no floating-point numbers.
+    """
     keywords = {**record.parameters, **record.theta}
     functions = {"fn": functools.partial(record.fn, **keywords), "value_fn": record.value_fn}
     if (draw := record.draw) is not None:
         # Within the trace: nothing may be computed yet, where several processes are still to join.
         functions["draw"] = lambda x: draw(jax.random.key(0), x, **keywords)
-    x = jax.ShapeDtypeStruct((2, 8), jnp.float32)
+    x = jax.ShapeDtypeStruct((2, width), jnp.float32)
     for field, function in functions.items():
         told = f"activation {record.name!r}: {field}"
         try:

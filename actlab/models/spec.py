@@ -108,6 +108,8 @@ def resolve(config: ModelConfig, dtype: DTypeLike = jnp.float32, swap: SwapConfi
     d_ff = 4 * config.d_model if config.d_ff is None else config.d_ff
     gated = activations.get(config.activation).gated
     d_hidden = config.d_hidden or (gated_width(d_ff) if gated else d_ff)
+    if not activations.is_built_in(config.activation):  # one's own may depend on the width of its rows
+        activations.require_usable(activations.get(config.activation), d_hidden)
     sizes = {
         "d_ff": d_ff,
         "d_hidden": d_hidden,

@@ -57,6 +57,14 @@ def test_what_is_noted_is_what_the_model_computes(config, bent, tmp_path):
     assert drawn["stochastic_gelu"]["draw"]
 
 
+def test_a_function_wrong_at_the_width_of_the_model_is_refused_before_a_workdir_is_made(config, bent, tmp_path):
+    bent(lambda x: x[..., :16])
+    d_ff = 4 * config.model.d_model
+    with pytest.raises(UserError, match=rf"returns shape \(2, 16\) for an array of shape \(2, {d_ff}\)"):
+        run(config, tmp_path / "w")
+    assert not (tmp_path / "w").exists()
+
+
 def test_units_of_a_row_may_depend_on_each_other_but_rows_may_not(config, bent):
     def grouped(x):
         return jax.nn.softmax(x.reshape(*x.shape[:-1], -1, 4)).reshape(x.shape)
