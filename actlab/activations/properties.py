@@ -22,7 +22,7 @@ class Properties(Bounds, Moments):
     """Bounds hold for every input, whatever the scale; moments for inputs of N(0, scale^2).
 
     Where `proven` is false, the bounds were measured on a grid; where `sampled` is true, the moments are good to about
-    1e-4. Both need an exact formula, which every activation of actlab has.
+    1e-4. Proven bounds and integrated moments need an exact formula, which every activation of actlab has.
 
     For a gated form act(z1) value(z2) the bounds are those of act. For polynorm everything is that of its limit of
     many features at this scale, a cubic function of each.

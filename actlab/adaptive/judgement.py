@@ -15,7 +15,8 @@ every seed, stopping when it pleases and adding seeds later cost nothing. It is 
 
 The prior is narrow, c^2 = 4 / sqrt(pairs), which asks for more at few seeds than a wide one: there noise that is not
 normal misleads most. Bonferroni divides alpha among the pairs, so that all intervals hold together, over pairs and
-looks. What a decided pair no longer needs is not given to the others: their tests would hold, the intervals would not.
+looks. A decided pair's share of alpha is not passed on to the others: their tests would stay valid, their intervals
+would not.
 """
 
 import dataclasses
@@ -45,7 +46,7 @@ class PairState:
     `low` and `high` hold for all pairs and all numbers of seeds at once. They exclude 0 if the pair is decided as
     different, lie within the margin if as equivalent, and neither while it is undecided; they are infinite before the
     first look. A decision stays, and the interval goes on narrowing with further `seeds`, until a run of the pair
-    fails: what was seen before says nothing of a rate at which runs fail, and the looks after it stand alone.
+    fails: earlier looks, which say nothing of a rate at which runs fail, are then discarded.
     """
 
     first: str

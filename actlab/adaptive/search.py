@@ -36,7 +36,7 @@ _WIDTHS = (1, 2, 4)  # steps, of the parabolas
 _FLAT = 0.1  # residual sd: an expected loss by misplacement that is worth a wider parabola
 _LESS = 0.5  # standard errors by which the valley may be flatter than estimated
 _LACK = 5.0  # F of the lack of fit beyond which a valley is no parabola
-_LOST = 3  # rates at which whole trainings learn nothing: lower ones are tried; after as many of these the search ends
+_LOST = 3  # rates at which full trainings learn nothing, after which lower ones are tried; after 3 more it ends
 _SURE = 0.8  # that the loss by misplacement is within the allowance
 
 
@@ -159,7 +159,7 @@ class _Search:
 
     @property
     def _lost(self) -> list[int]:
-        """Places, three or more, of which every run ended, finite, as a failure, if no other rate was trained so far.
+        """The fully trained places, if there are at least three and every run of each failed with a finite loss.
 
         Higher rates need not be tried then. If lower ones fail too, the training is too short.
         """
@@ -177,7 +177,7 @@ class _Search:
         return {place: mean for place, mean in means.items() if math.isfinite(mean)}
 
     def _order(self, place: int) -> tuple[int, float]:
-        """Who went on farther won against those who stopped."""
+        """A rate that was trained further has beaten those that were stopped."""
         return -self.at[place].rung, self._usable[place]
 
     def _rate(self, place: int) -> float:

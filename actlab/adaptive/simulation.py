@@ -161,7 +161,7 @@ def _outcome(world: World, rng: np.random.Generator, effect: float = 0.0, margin
         allowances[name] = found[arm].allowance
     pairs = judge(losses, margin, allowances, failed)
     if any(row.any() for row in failed.values()):
-        # A failure takes a decision back, but a comparison ends once all pairs are decided, and sees none that follows.
+        # A failure revokes a decision, but a comparison ends once all pairs are decided, so it sees no later failure.
         for n in range(BLOCK, _SEEDS + 1, BLOCK):
             pairs = judge(_first(n, losses), margin, allowances, _first(n, failed))
             if all(pair.verdict != Verdict.UNDECIDED for pair in pairs):

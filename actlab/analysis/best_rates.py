@@ -1,7 +1,7 @@
 """Arms at their own best learning rates: which rate that is, the loss there, and what swapping two arms' curves shows.
 
-The lowest of several means is lowest by luck too, and at a high rate luck may be whether a seed of five collapsed. A
-t test of the differences at the chosen rates takes the choice for given. Four tests are wrong in different places, and
+The lowest of several means is partly lowest by luck; at a high rate the luck may be that none of five seeds collapsed.
+A t test of the differences at the chosen rates takes the choice as given. Four tests are wrong in different places, and
 contrasts.py calls a difference only where all of them do; validity.py counts how often each would be wrong:
 
 - at the rates of the lowest means, by a t test: wrong where seeds collapse at the best rate;
@@ -137,8 +137,8 @@ def swap(pairs: Sequence[tuple[float, Curves, Curves]]) -> Swaps:
     """Swaps of a sum over pairs of arms, weight times the first's mean at its best rate minus the second's.
 
     All pairs swap together, and each swap chooses all rates anew. The arms have the same rates and seeds. Exact if,
-    within a seed, the curves of the first arms and of the second are exchangeable. Of an interaction that is asked of
-    what is left when each pair's difference is taken off: so the arms of a pair should be best at about one rate.
+    within a seed, the curves of the first arms and of the second are exchangeable. For an interaction this must hold
+    after each pair's own difference is subtracted, so the arms of a pair should be best at about the same rate.
     """
     n_seeds = pairs[0][1].chosen.shape[1]
     swapped_Mn = _swapped(n_seeds)

@@ -297,7 +297,7 @@ def in_numbers(judgement: Judgement) -> str:
         # Holm asks the smallest p of a family for this level, so that what is found at it is found after Holm.
         resolved = nats(paired_resolution(effect.n, alpha=ALPHA / judgement.family) * effect.sd)
         level = " at Holm's strictest level" if judgement.family > 1 else ""
-        # The swaps of whole curves and the other choice of rates must agree with it, which takes more.
+        # The swaps of whole curves and the other choices of rates must agree with it, which takes more.
         more = ", and the four tests together less often" if effect.swaps else ""
         words += f"; a t test of {effect.n} seeds finds {resolved} in 80% of cases{level}{more}"
     if judgement.verdict == Verdict.EQUIVALENT and judgement.p <= ALPHA:

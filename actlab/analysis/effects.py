@@ -175,10 +175,10 @@ def nats(value: float, sign: str = "") -> str:
 class Swaps:
     """The exact test of a difference of n seeds by swapping two arms within each seed, or a sample of all 2^n swaps.
 
-    Adding d to one arm moves the difference D_b of a swap b of k seeds to D_b + d (1 - 2 k / n). So D_b is as low as
-    the one observed, D, for every d up to the typical value (D - D_b) n / (2 k), and these values hold the test of
-    every d. With nothing to choose they are the mean differences over all subsets of seeds (Hartigan 1969, JASA
-    64:1303). The smallest two-sided p is 2^(1-n).
+    To test a difference d, it is subtracted from the first arm: the observed difference becomes D - d, that of a swap
+    b of k seeds D_b - d (1 - 2 k / n). They are equal at the typical value d = (D - D_b) n / (2 k), so the sorted
+    typical values give the p of every d. With nothing to choose they are the mean differences over all subsets of seeds
+    (Hartigan 1969, JASA 64:1303). The smallest two-sided p is 2^(1-n).
     """
 
     typical: Float64[np.ndarray, "m"]  # rising; of all swaps but none
@@ -337,7 +337,7 @@ def bca_interval(values: Values) -> Interval:
     """Bias-corrected and accelerated bootstrap of the mean over n > 1 values; Efron 1987, JASA 82:171.
 
     9,999 resamples by a generator with a fixed seed; zero width where values are equal. Below ten values it is too
-    narrow: it is shown beside the t interval and decides nothing.
+    narrow: verdicts.json has it beside the t interval, and it decides nothing.
     """
     if not np.ptp(values):
         return Interval(float(values[0]), float(values[0]))

@@ -25,7 +25,7 @@ class Standing:
     """An activation's place. Loss and sensitivity are means over `seeds` complete seeds, with t intervals.
 
     `loss` is that at `best_rate`, the rate of the lowest mean; `unresolved` says why that rate is not resolved. The
-    interval of the loss spans that of the other way to choose (`best_rates.left_out`). No interval goes below 0. None
+    interval of the loss spans those of the other ways to choose (`best_rates.readings`). No interval goes below 0. None
     where there are too few seeds or rates.
     """
 

@@ -1,7 +1,7 @@
 """Results: the one reader of results.csv, and which of its runs may be compared.
 
 `read` takes workdirs and tables, checks every cell, and adds the curves of metrics.jsonl where that file exists. It
-accepts any mixture of runs; `conditions` groups those that may be compared and refuses the rest.
+accepts any mixture of runs; `conditions` groups those that may be compared and leaves out the rest, with a warning.
 """
 
 import dataclasses
@@ -24,7 +24,8 @@ FILE = "results.csv"
 FINGERPRINT = 12  # digits of the data's fingerprint that a table has
 DONE, WAITING = ("finished", "diverged"), "waiting"
 STATUSES = (*DONE, "stopped", WAITING)
-# A row has these itself, or the losses of a finished run do not depend on them.
+# Roles of fields in which workdirs may differ: a row has the field itself, or a finished run's losses do not depend on
+# it.
 _MAY_DIFFER: tuple[config_lib.Role, ...] = ("traced", "coordinate", "recording", "external")
 _LOSSES = ("initial_loss", "final_loss")
 _NUMBERS = ("steps", "tokens", "parameters", "flops_per_token")
@@ -143,7 +144,7 @@ def read(paths: Sequence[pathlib.Path]) -> list[Result]:
     Raises:
         UserError: for a path without results, a missing column, an invalid cell, a finished run whose loss is not
             finite, an invalid line of metrics.jsonl, or workdirs whose configs differ in more than activation, learning
-            rate, seed and axes.
+            rate, seed and axes, or which have different functions under one name.
     """
     return list(itertools.chain(*read_each(paths)))
 

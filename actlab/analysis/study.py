@@ -148,7 +148,7 @@ def _joined(
     """The rows of all parts, and their documents. Of a run in several parts, the row of the furthest."""
     columns = [set(itertools.chain.from_iterable(table)) for table in tables]
     for folder, own in zip(folders, columns, strict=True):
-        # What an empty cell says is not what a column says that is not there.
+        # An empty cell and a missing column mean different things.
         if lacking := sorted(set.union(*columns) - own):
             raise UserError(
                 f"{folder} has no column {lacking[0]}, which another part has: train all parts with the same version "

@@ -1,6 +1,6 @@
 """Callbacks: what follows a program while it trains, such as a table on the terminal or a copy of its rows elsewhere.
 
-A new tracker is a file with a Callback and a line in `trackers`; `EXTRAS` names the package it needs.
+A new tracker is a file with a Callback and a line in `trackers`; `require` names the package it needs.
 """
 
 import importlib.util
@@ -44,7 +44,7 @@ class Callback:
         """A call has ended at `step`, with these steps of each lane; lanes that diverged before are left out."""
 
     def on_evaluation(self, step: int, loss_R: Float[np.ndarray, "R"]) -> None:
-        """These are the validation losses at `step`, in nats per token."""
+        """These are the validation losses at `step`, in nats per prediction."""
 
     def on_end(self) -> None:
         """The session is over, normally or by an error."""

@@ -92,7 +92,7 @@ class Display:
 
 
 class Tally(Callback):
-    """Statistics of lanes over all sessions. Losses are in nats per token, NaN at first and after divergence."""
+    """Statistics of lanes over all sessions. Losses are in nats per prediction, NaN at first and after divergence."""
 
     def __init__(self, names: Sequence[str]):
         self._names = list(names)

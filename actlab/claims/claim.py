@@ -61,8 +61,8 @@ class Arm:
 class Reading:
     """A statement that a claim may be read as, `of` some quantity, with each arm that tests it.
 
-    One that does not decide is printed beside those that do. Of a statement that something can be so, `somewhere`, one
-    arm in which it is so is enough. `afterwards` says that it was chosen after the runs were seen.
+    One that does not decide is printed beside those that do. With `somewhere` the statement says that something can
+    happen, and one arm in which it does is enough. `afterwards` says that it was chosen after the runs were seen.
     """
 
     of: str
@@ -75,8 +75,9 @@ class Reading:
     def verdict(self) -> Verdict:
         """The arms' verdict if they have the same, mixed if the statement holds in one and fails in another.
 
-        Else it is refuted if it is in one, for it is said of all, and undecided otherwise. An arm in which the two are
-        equal fails beside one in which they differ. What holds somewhere is supported by one arm, refuted by all.
+        Otherwise one refuting arm refutes it, since it is about all arms; without one it is undecided. An arm in which
+        the two are equal counts as failing beside one in which they differ. With `somewhere` one arm supports the
+        statement, and only all arms together refute it.
         """
         found = {arm.verdict for arm in self.arms}
         if len(found) == 1:

@@ -1,4 +1,4 @@
-"""What the commands share: parsing, --help, errors as one sentence and an exit code, tables, files, --activations.
+"""What the commands share: parsing, --help, errors as one sentence and an exit code, files, --activations.
 
 A command is a function `main(argv)`, made by `entry`, with flags of its own, so that many commands can be imported
 together and called from Python: `actlab.cli.sample.main(["--workdir=runs/mine"])` returns the exit code.
@@ -56,8 +56,8 @@ def entry(main: Callable[[Sequence[str]], int | None]) -> Callable[..., int]:
     """A command, `main(argv=None) -> exit code`, from a function of its words that returns an exit code (None is 0).
 
     `argv` has the words after the program's name; by default those of this process. A UserError becomes one sentence on
-    standard error and exit code 2, Ctrl-C exit code 130. So do a file that the system refuses, too little memory, and
-    devices that JAX does not find.
+    standard error and exit code 2; so does a file that the system refuses, too little memory, or a device that JAX does
+    not find. Ctrl-C gives exit code 130.
     """
 
     @functools.wraps(main)

@@ -49,7 +49,7 @@ class Scored(NamedTuple):
     rows: Int32[np.ndarray, "n W"]
     weights: Float32[np.ndarray, "n K"] | None  # of the targets; None where the objective draws them
     documents: Int32[np.ndarray, "n K"]  # of each target, or of each token where targets are drawn; NO_DOCUMENT: filler
-    floor: float | None = None  # the exact Bayes loss, in nats per token
+    floor: float | None = None  # the exact Bayes loss, in nats per prediction
     unigram: float | None = None  # the unigram entropy, in nats: the lowest loss of a prediction without context
     majority: Majority | None = None
     trivial: float | None = None  # of validation, what a run must be better than: see bigram_loss, unigram, majority
@@ -158,7 +158,7 @@ class NextTokenRows(RowSource):
         return windows, documents.reshape(n_windows, context)
 
     def _floor(self, split: HeldOut, windows: Rows, documents: Int32[np.ndarray, "n L"]) -> float | None:
-        """Loss of the true distribution, in nats per token; None where it is unknown."""
+        """Loss of the true distribution, in nats per prediction; None where it is unknown."""
         cache = self.cache
         if self.corruption == "random":
             return math.log(cache.vocab_size)

@@ -176,7 +176,7 @@ def swap(
         losses["folded"] = _loss(spec, program, state)
     params = jax.tree.map(lambda array_R: array_R[0], state.params)
     if steps:
-        # Nothing is written before it is healed: a healed model of before stays until then.
+        # The model is written only after healing, so an earlier healed model stays until then.
         if reason := _write(start, after, params, None)[1]:
             console.print(f"warning     the model will not be written: {reason}")
         if code := session.run(after, "swap", workdir / "training", command):

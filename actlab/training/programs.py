@@ -388,8 +388,8 @@ def _reproducible(function: Callable[..., Any], *args: Any) -> Any:
     """`function` of all arguments but the last, to the bit the same for any number of mapped lanes.
 
     The last argument is the number 1: the function runs in a loop of that many turns. Without a loop XLA dissolves a
-    map over a single lane and then splits sums among threads, which changes their last bits. It cannot know this
-    loop's bound, nor, for the barrier, that a turn's inputs do not depend on its number.
+    map over a single lane and then splits sums among threads, which changes their last bits. XLA does not know this
+    loop's bound, and the barrier hides that the inputs are the same in every turn.
     """
     *inputs, once = args
     function = jax.jit(function, inline=True)  # traced once, for its shapes and for the loop

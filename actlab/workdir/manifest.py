@@ -77,9 +77,8 @@ def begin(
     """Records that a session begins.
 
     The first session also records the `data`, the names of the runs of each program (`parts`), what the `activations`
-    compute and the digests of the weights that runs start from (`origins`). Later `parts` are those of runs that were
-    added, which `extensions` records unless it was `planned`: a p value that was read before is not one of the runs
-    with them.
+    compute and the digests of the weights that runs start from (`origins`). Later `parts` hold runs that were added.
+    `extensions` records them unless they were `planned`, because a p value read before does not hold for more runs.
     """
     manifest = workdir.manifest() or {"data": data, "sessions": []}
     manifest["config"] = config_lib.fingerprint(config)

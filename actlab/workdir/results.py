@@ -32,7 +32,7 @@ def result_row(
     floors: tuple[float | None, float | None],
     step: int,
 ) -> Row:
-    """Axes, losses in nats per token, their floors (of validation and of test), status (finished, diverged or stopped),
+    """Axes, losses in nats per prediction, their floors (validation, test), status (finished, diverged or stopped),
     cost and probes of a run at `step`.
 
     `seconds` is the wall time of the run's program, `tokens_per_second` the median training speed of all its lanes
@@ -50,7 +50,7 @@ def result_row(
         "run": name,
         **{column: schema.get(config, path) for column, path in COLUMNS.items()},
         "status": "diverged" if diverged else "finished" if step == config.train.n_steps else "stopped",
-        # Of step 0 alone: the first row of a file that has lost some is of a later step.
+        # Only a row of step 0: if rows were lost, the first one left is of a later step.
         "initial_loss": next((loss for loss, at in losses if at == 0), math.nan),
         "final_loss": math.nan if diverged else losses[-1][0],
         "test_loss": math.nan if diverged or not tested else tested[-1],
