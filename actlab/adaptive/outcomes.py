@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float64
 from actlab.adaptive import search
 from actlab.adaptive.search import Progress
 from actlab.analysis import results
+from actlab.analysis.conditions import MARGINS, scale_of
 from actlab.analysis.results import Result
 
 
@@ -53,8 +54,8 @@ def judged(path: pathlib.Path, activations: Sequence[str], first_seed: int) -> J
         if seeds
         else {},
         unit="nats/byte" if objective == "next_token" else runs[0].unit,
-        margin=results.MARGINS[objective],
-        scale=results.scale_of(runs, ()) if runs else "",
+        margin=MARGINS[objective],
+        scale=scale_of(runs, ()) if runs else "",
     )
 
 

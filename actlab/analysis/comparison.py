@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from actlab.analysis import crossed
+from actlab.analysis.conditions import Condition, conditions, margin_of
 from actlab.analysis.contrasts import Grid, Pair, judge_pairs, measure
 from actlab.analysis.effects import (
     ALPHA,
@@ -30,7 +31,7 @@ from actlab.analysis.effects import (
 )
 from actlab.analysis.protocol import Contrast, lower
 from actlab.analysis.ranking import View, rank, views
-from actlab.analysis.results import Condition, Result, conditions, margin_of
+from actlab.analysis.results import Result
 from actlab.errors import UserError, suggestion
 
 UNRESOLVED = "rate not resolved"
@@ -114,7 +115,7 @@ def compare(
 
     Without questions each activation is compared with the baseline; without a baseline that is the second activation
     of most questions, else the table's first activation. Differences smaller than `margin`, in the unit of the losses,
-    count as none where equivalence is shown; by default it is that of `results.margin_of`. The `warnings`, of the
+    count as none where equivalence is shown; by default it is that of `margin_of`. The `warnings`, of the
     workdirs, are part of each comparison.
 
     Raises:

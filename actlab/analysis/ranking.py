@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from actlab.analysis import best_rates
+from actlab.analysis.conditions import Condition
 from actlab.analysis.contrasts import Grid, Pair, Score, score
 from actlab.analysis.effects import Effect, Interval, from_zero
-from actlab.analysis.results import Condition, Result
+from actlab.analysis.results import Result
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,7 +159,7 @@ def _score(result: Result, steps: Mapping[str, float]) -> Score:
 def rank(grid: Grid) -> tuple[Standing, ...]:
     """Standings, lowest loss first. The rates are those that all activations share, so that each has as many to choose.
 
-    There must be one: `results.conditions` leaves out what has none.
+    There must be one: `conditions` leaves out what has none.
     """
     rates = grid.rates(*grid.names)
     standings = (_standing(grid, name, rates) for name in grid.names)

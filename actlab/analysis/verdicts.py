@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from actlab.analysis.comparison import UNRESOLVED, Comparison
+from actlab.analysis.conditions import margin_of, require_one, require_run_once, scale_of, spread, varying_axes
 from actlab.analysis.contrasts import Grid, Measured, measure, score
 from actlab.analysis.effects import (
     ALPHA,
@@ -34,16 +35,7 @@ from actlab.analysis.effects import (
     rank_agreement,
 )
 from actlab.analysis.protocol import LOSS, SENSITIVITY, Arm, Claims, Contrast, contrasts_of
-from actlab.analysis.results import (
-    Result,
-    as_cell,
-    margin_of,
-    require_one,
-    require_run_once,
-    scale_of,
-    spread,
-    varying_axes,
-)
+from actlab.analysis.results import Result, as_cell
 from actlab.errors import UserError
 from actlab.files import read_json, write_atomically
 
@@ -142,11 +134,11 @@ def _p(ruling: Ruling) -> float:
 
 
 def decide(claims: Claims, results: Sequence[Result], margin: float | None = None) -> dict[str, Decision]:
-    """The decisions on claims that a table allows. Losses within `margin` count as equal, see `results.margin_of`.
+    """The decisions on claims that a table allows. Losses within `margin` count as equal, see `margin_of`.
 
     Raises:
-        UserError: as `results.margin_of`; for a claim without contrasts, and for arms that mix data, tokenizers, model
-            sizes or numbers of tokens, or hold a run twice.
+        UserError: as `margin_of`; for a claim without contrasts, and for arms that mix data, tokenizers, model sizes or
+            numbers of tokens, or hold a run twice.
     """
     if not claims:
         return {}

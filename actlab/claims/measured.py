@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from actlab.analysis import results
+from actlab.analysis.conditions import MARGINS, margin_of, scale_of, varying_axes
 from actlab.analysis.contrasts import Grid, score
 from actlab.analysis.effects import ALPHA, CONFIDENCE, MARGIN, Effect, adjusted, judge, paired, t_test
-from actlab.analysis.results import MARGINS, Result
+from actlab.analysis.results import Result
 from actlab.claims.claim import Arm, Reading, Verdict
 from actlab.claims.relu_vs_gelu import LOSS, RATES
 
@@ -76,7 +77,7 @@ def places(folder: pathlib.Path, study: str) -> list[Place]:
 
 def _places(folder: pathlib.Path, path: pathlib.Path) -> Iterator[Place]:
     runs = results.read([path])
-    varying = results.varying_axes(runs)
+    varying = varying_axes(runs)
     by_axes: dict[results.Axes, list[Result]] = {}
     for run in runs:
         by_axes.setdefault(run.axes_among(varying), []).append(run)
@@ -86,8 +87,8 @@ def _places(folder: pathlib.Path, path: pathlib.Path) -> Iterator[Place]:
             cells[run.activation, run.learning_rate][run.seed] = run
         whole = {place: cell for place, cell in cells.items() if all(run.done for run in cell.values())}
         if whole:
-            scale = results.scale_of([run for run in here if run.done], axes)
-            yield Place(path.parent.relative_to(folder).as_posix(), scale, whole, results.margin_of(here))
+            scale = scale_of([run for run in here if run.done], axes)
+            yield Place(path.parent.relative_to(folder).as_posix(), scale, whole, margin_of(here))
 
 
 def _numbers(effect: Effect, p: float | None = None, family: int = 1) -> str:

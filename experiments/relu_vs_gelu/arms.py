@@ -17,6 +17,7 @@ import numpy as np
 
 from actlab.__main__ import program
 from actlab.analysis import results
+from actlab.analysis.conditions import MARGINS
 from actlab.analysis.effects import Effect, Judgement, judge, nats, paired
 from actlab.analysis.results import Result
 from actlab.cli import command
@@ -116,7 +117,7 @@ def _gap(losses: Losses) -> dict[int, float]:
 
 
 def _judged(effects: Mapping[str, Effect]) -> dict[str, Judgement]:
-    return dict(zip(effects, judge(list(effects.values()), results.MARGINS["next_token"]), strict=True))
+    return dict(zip(effects, judge(list(effects.values()), MARGINS["next_token"]), strict=True))
 
 
 def _mean_and_sd(name: str, by_seed: Mapping[int, float]) -> Iterator[tuple[str, str]]:

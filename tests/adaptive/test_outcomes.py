@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from actlab.adaptive import outcomes
-from actlab.analysis import results
+from actlab.analysis.conditions import MARGINS
 
 NAMES = ("gelu", "relu")
 
@@ -34,7 +34,7 @@ def test_only_seeds_of_which_every_activation_is_done_are_judged(tables, table):
     np.testing.assert_array_equal(found.losses["gelu"], [2.5, 2.625])
     np.testing.assert_array_equal(found.losses["relu"], [3.5, 3.625])
     assert outcomes.judged(table(rows), NAMES, 3).seeds == 0
-    nothing = outcomes.Judged(0, {}, {}, "nats/byte", results.MARGINS["next_token"], "")
+    nothing = outcomes.Judged(0, {}, {}, "nats/byte", MARGINS["next_token"], "")
     assert outcomes.judged(table(rows) / "none", NAMES, 20) == nothing
 
 

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from actlab.analysis.comparison import compare
+from actlab.analysis.conditions import conditions
 from actlab.analysis.contrasts import Grid, Score
 from actlab.analysis.ranking import rank, views
-from actlab.analysis.results import conditions
 
 
 def grid(**losses):

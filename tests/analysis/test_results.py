@@ -7,7 +7,7 @@ import pytest
 
 from actlab import config as config_lib
 from actlab.analysis import results as results_lib
-from actlab.analysis.results import conditions, scale_of
+from actlab.analysis.conditions import conditions, scale_of
 from actlab.config import Config
 from actlab.errors import UserError
 from actlab.files import signed

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from actlab.analysis import results as results_lib
-from actlab.analysis.results import conditions
+from actlab.analysis.conditions import conditions
 from actlab.errors import UserError
 from actlab.sweeps import trained
 from actlab.training import generation
