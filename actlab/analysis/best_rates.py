@@ -78,8 +78,10 @@ def left_out(curves: Curves, degree: Literal[2, 3]) -> Float64[np.ndarray, "n"]:
     its two neighbours, and a seed's loss there that of the parabola through its own three losses. With degree 3 it is
     the minimum of the cubic through the next rate too, on the side of the lower neighbour or else on the other, and the
     others' cubic term is added to the seed's loss; its own loss at the fourth rate is not read, where noise may be
-    large. Without a fourth rate, or where a run failed there, the term is 0. At an edge, or beside a rate at which a
-    run failed, the best rate is that of the lowest mean. With a single seed, that seed chooses.
+    large. Without a fourth rate, or where a run failed there, the term is 0. A loss falls no farther below the lowest
+    mean than a convex curve through the others' means can; where losses are level and then rise steeply, a parabola
+    would. At an edge, or beside a rate at which a run failed, the best rate is that of the lowest mean. With a single
+    seed, that seed chooses.
     """
     n_seeds = curves.chosen.shape[1]
     means_Rn = curves.chosen
@@ -99,10 +101,39 @@ def left_out(curves: Curves, degree: Literal[2, 3]) -> Float64[np.ndarray, "n"]:
     places_4n = np.concatenate([three_3n, np.where(cubic, fourth, centre)[None]])
     x_4n = np.log(curves.rates[places_4n] / curves.rates[centre])
     at, third = _minimum(x_4n, means_Rn[places_4n, seeds], cubic)
-    slope, bend = _parabola(x_4n[:3], curves.read[three_3n, seeds])
     _, below, above, _ = x_4n
-    found[seeds] += at * (slope + (at - below) * (bend + (at - above) * third))
+
+    def change(losses_Rn: Float64[np.ndarray, "R n"]) -> Float64[np.ndarray, "m"]:
+        slope, bend = _parabola(x_4n[:3], losses_Rn[three_3n, seeds])
+        return at * (slope + (at - below) * (bend + (at - above) * third))
+
+    dip = -change(means_Rn)
+    most = _convex_dip(curves.rates, means_Rn[:, seeds], centre, np.where(at < 0, -1, 1), usable)
+    found[seeds] += change(curves.read) * np.where(dip > most, most / np.where(dip > 0, dip, 1), 1)
     return found
+
+
+def _convex_dip(
+    rates: Float64[np.ndarray, "R"],
+    means_Rn: Float64[np.ndarray, "R n"],
+    centre: Int[np.ndarray, "n"],
+    side: Int[np.ndarray, "n"],
+    usable: Bool[np.ndarray, "R+4"],
+) -> Float64[np.ndarray, "n"]:
+    """How far a convex curve through the means can fall below that at `centre` before the next rate on that `side`.
+
+    It lies above the line through the centre and the rate before, and above that through the next two rates, where the
+    second of them is usable.
+    """
+    seeds, beyond = np.arange(len(centre)), centre + 2 * side
+    known = usable[beyond + 2]
+    places = np.stack([centre - side, centre + side, np.where(known, beyond, centre)])
+    x_before, x_next, x_beyond = np.abs(np.log(rates[places] / rates[centre]))
+    y_before, y_next, y_beyond = means_Rn[places, seeds] - means_Rn[centre, seeds]
+    falls = y_before / x_before
+    rises = np.where(known, np.maximum(y_beyond - y_next, 0) / np.where(known, x_beyond - x_next, 1), 0)
+    meet = np.maximum(rises * x_next - y_next, 0) / np.maximum(rises + falls, 1e-300)
+    return falls * np.where(known, meet, x_next)
 
 
 def _minimum(

@@ -129,6 +129,16 @@ WORLDS = (
         limit=True,
     ),
     World(
+        "two level rates beside a cliff in one, the other's optimum between two rates",
+        ((2.0, 0.5, 0.0, 0.0, 40.0), _valley(4.0, 0.5)),
+        limit=True,
+    ),
+    World(
+        "a flat bottom with steep sides (fourth power) in one, a valley in the other, optima between rates",
+        (tuple(2 * (place - 0.3) ** 4 for place in (-2, -1, 0, 1, 2)), _valley(4.0, 0.3)),
+        limit=True,
+    ),
+    World(
         "seven level rates of one, three times as noisy, a sharp optimum of the other",
         ((0.0,) * 7, (36.0, *_valley(4.0), 36.0)),
         (3.0, 1.0),

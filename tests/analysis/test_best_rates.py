@@ -113,6 +113,29 @@ def test_a_cliff_or_a_failure_in_the_fourth_rate_does_not_move_the_best_rate_wit
 
 
 @pytest.mark.parametrize("degree", [2, 3])
+@given(st.lists(st.floats(-9, 9), min_size=4, max_size=6, unique=True))
+def test_between_rates_no_curve_falls_below_every_convex_one(degree, slopes):
+    rates = 1.8 ** np.arange(len(slopes) + 1)
+    levels = np.cumsum([0.0, *sorted(slopes)])  # at equal steps
+    arm = curves(np.tile(levels[:, None], 2), rates=rates)
+    # A convex curve lies above the lines through two neighbouring places, beyond them on either side.
+    x = np.linspace(0, len(slopes), 2000)
+    lines = [(levels[k], levels[k + 1] - levels[k], k) for k in range(len(slopes))]
+    allowed = [np.where((x < k) | (x > k + 1), level + slope * (x - k), -np.inf) for level, slope, k in lines]
+    assert left_out(arm, degree)[0] >= np.max(allowed, axis=0).min() - 0.01
+    assert left_out(arm, degree)[0] <= levels.min() + 1e-12
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+def test_a_level_stretch_beside_a_cliff_is_no_lower_between_its_rates(degree):
+    for levels in ([16, 0, 0, 0, 16], [9, 9, 0, 0, 0, 40], [40, 0, 0, 0, 0, 40]):
+        rates = 1.8 ** np.arange(len(levels))
+        for turned in (levels, levels[::-1]):
+            arm = curves(np.tile(np.array(turned, float)[:, None], 3), rates=rates)
+            assert left_out(arm, degree) == pytest.approx([0.0] * 3, abs=1e-12)
+
+
+@pytest.mark.parametrize("degree", [2, 3])
 def test_beside_a_failure_at_an_edge_and_where_rates_are_level_it_is_a_rate_of_the_grid(degree):
     rows = [[2.3, 2.4, 2.3], [2.0, 2.1, 2.2], [2.1, 2.2, 2.3]]
     assert left_out(curves(rows), degree).tolist() != rows[1]

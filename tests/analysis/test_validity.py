@@ -31,9 +31,10 @@ def test_all_worlds_hold_but_the_known_limits():
     checks = list(validity.check([], 6, REPEATS, 0))
     assert all(one.holds for one in checks)
     limits = {one.name: float(one.found.partition("%")[0]) for one in checks if one.limit}
-    assert len(limits) == 10
-    # They are there because they err; of two of them a hundred studies may not show it.
-    shown = {name: share for name, share in limits.items() if "opposite" not in name and "seven level" not in name}
+    assert len(limits) == 12
+    # They are there because they err; of four of them, at 7 or 8%, a hundred studies may not show it.
+    rarely = ("opposite", "seven level", "two level rates beside a cliff", "fourth power")
+    shown = {name: share for name, share in limits.items() if not any(words in name for words in rarely)}
     assert len(shown) == 8 and all(share > 5 for share in shown.values()), limits
 
 
