@@ -290,9 +290,18 @@ def by_rows(spec: Spec, x: Array) -> Array:
 
 def whole(spec: Spec, kernel: Array) -> Array:
     """A matrix whole on every device: gathered here, once, and not in each turn of a loop that uses it."""
-    if spec.rows is None:
-        return kernel
-    return jax.lax.with_sharding_constraint(kernel, NamedSharding(spec.rows.mesh, PartitionSpec()))
+    return kernel if spec.rows is None else _gathered(NamedSharding(spec.rows.mesh, PartitionSpec()), kernel)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _gathered(whole: NamedSharding, kernel: Array) -> Array:
+    return jax.lax.with_sharding_constraint(kernel, whole)
+
+
+@_gathered.defjvp
+def _gathered_jvp(whole: NamedSharding, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    # The derivative's own rule would have the gradient whole too, of which a device needs its part.
+    return _gathered(whole, *primals), tangents[0]
 
 
 class Attention(nn.Module):
