@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from actlab.activations.definition import Activation
 from actlab.activations.records import RECORDS
-from actlab.errors import UserError, suggestion
+from actlab.errors import UserError, shown, suggestion
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TEXT = re.compile(rf"\s*({_NAME.pattern})\s*(?:\((.*)\)\s*)?")
@@ -43,6 +43,11 @@ def register(record: Activation) -> Activation:
             function; for a function that JAX cannot trace or differentiate, or whose result is no array of
             floating-point numbers of its input's shape.
     """
+    if not isinstance(record, Activation):
+        raise UserError(
+            f"activations.register was given {shown(record)}: wrap a function in its record, "
+            "activations.Activation(name, function, formula=..., source=...)."
+        )
     _require_matching(record)
     require_usable(record)
     return _add(record)
@@ -63,7 +68,13 @@ def require_usable(record: Activation, width: int = 8) -> None:
     for field, function in functions.items():
         told = f"activation {record.name!r}: {field}"
         try:
-            made, _ = jax.eval_shape(lambda x, function=function: jax.jvp(function, (x,), (x,)), x)
+            made = jax.eval_shape(function, x)
+            if isinstance(made, jax.ShapeDtypeStruct) and jnp.issubdtype(made.dtype, jnp.floating):
+                # Training goes backwards, and measurements of single units forwards.
+                jax.eval_shape(lambda x, function=function: jax.vjp(function, x)[1](function(x)), x)
+                forwards = jax.make_jaxpr(lambda x, function=function: jax.jvp(function, (x,), (x,)))(x)
+                if "custom_lin" in str(forwards):  # which JAX refuses only where it is computed
+                    raise TypeError("jax.custom_vjp has no derivative forwards, which jax.custom_jvp has")
         except Exception as error:
             file = getattr(getattr(_unwrapped(record.fn)[0], "__code__", None), "co_filename", None)
             lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
@@ -152,7 +163,7 @@ def get(text: str, field: str = "config.model.activation") -> Activation:
         UserError: for an unknown name, with the nearest, and for parameters that are malformed, missing, unknown,
             given twice or out of their domain.
     """
-    field = f"{field}={text!r}"
+    field = f"{field}={text!r}" if field else repr(text)
     match = _TEXT.fullmatch(text)
     if match is None:
         raise UserError(f"{field} is malformed: write a name, or a name with parameters like 'gelu_scale(s=0.25)'.")

@@ -56,6 +56,9 @@ class Activation:
     value_exact: Callable[[], Piecewise] | None = None
 
 
+Scalar = Callable[[Array], Array]
+
+
 @functools.cache
 def require_elementwise(record: Activation) -> None:
     """Refuses a record that counts as elementwise and whose function is not: its units would all look dead.
@@ -64,14 +67,17 @@ def require_elementwise(record: Activation) -> None:
         UserError: for such a record.
     """
     x = np.linspace(-3.0, 3.0, 13, dtype=np.float32)
-    with jax.ensure_compile_time_eval():
-        both = jax.jit(lambda x: (jax.vmap(record.fn)(x[:, None])[:, 0], record.fn(x)))
-        alone, together = map(np.asarray, both(x))
-    if not np.allclose(alone, together, rtol=1e-4, atol=1e-6, equal_nan=True):
-        raise UserError(
-            f"activation {record.name!r} is not elementwise, since an output depends on other inputs: say so in its "
-            "record, elementwise=False."
-        )
+    told = f"activation {record.name!r} is not elementwise, since"
+    fix = "say so in its record, elementwise=False."
+    try:
+        alike = _alike(record, lambda x: jax.vmap(record.fn)(x[:, None])[:, 0], record.fn, x)
+    except UserError:
+        raise
+    except Exception as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise UserError(f"{told} it fails on an array of one axis ({reason}): {fix}") from error
+    if not alike:
+        raise UserError(f"{told} an output depends on other inputs: {fix}")
 
 
 @functools.cache
@@ -83,17 +89,25 @@ def require_own_rows(record: Activation) -> None:
     """
     x = np.linspace(-3.0, 3.0, 24, dtype=np.float32).reshape(3, 8)
     keywords = {**record.parameters, **record.theta}
-    with jax.ensure_compile_time_eval():
-        one = lambda row: record.fn(row[None], **keywords)[0]  # noqa: E731
-        alone, together = map(np.asarray, jax.jit(lambda x: (jax.vmap(one)(x), record.fn(x, **keywords)))(x))
-    if not np.allclose(alone, together, rtol=1e-4, atol=1e-6, equal_nan=True):
+    of_rows = functools.partial(record.fn, **keywords)
+    if not _alike(record, jax.vmap(lambda row: of_rows(row[None])[0]), of_rows, x):
         raise UserError(
             f"activation {record.name!r} mixes rows, so that a token sees others and other texts: compute along the "
             "last axis only, that of the hidden units."
         )
 
 
-Scalar = Callable[[Array], Array]
+def _alike(record: Activation, alone: Scalar, together: Scalar, x: np.ndarray) -> bool:
+    """Whether two ways to compute a function of x agree; refuses one that is another each time that it is traced."""
+    with jax.ensure_compile_time_eval():
+        # As new functions, since jit keeps what it has traced.
+        one, two, again = (np.asarray(jax.jit(lambda x, f=f: f(x))(x)) for f in (alone, together, together))
+    if not np.array_equal(two, again, equal_nan=True):
+        raise UserError(
+            f"activation {record.name!r} is not pure, since it gives another output each time: let it depend on its "
+            "input alone; a random one has `draw`, which is given a key."
+        )
+    return one.shape == two.shape and np.allclose(one, two, rtol=1e-4, atol=1e-6, equal_nan=True)
 
 
 def traced_once(*functions: Scalar) -> Iterator[Scalar]:

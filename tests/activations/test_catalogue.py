@@ -134,6 +134,19 @@ def test_a_taken_or_malformed_name_is_refused(own):
     assert activations.get("gelu").fn is not own.fn
 
 
+@jax.custom_vjp
+def backwards_only(x):
+    return jax.nn.relu(x)
+
+
+backwards_only.defvjp(lambda x: (jax.nn.relu(x), x), lambda x, g: (g * (x > 0),))
+
+
+def test_a_function_in_the_place_of_a_record_is_refused():
+    with pytest.raises(UserError, match="wrap a function in its record, activations.Activation"):
+        activations.register(jnp.tanh)
+
+
 @pytest.mark.parametrize(
     ("fn", "told"),
     [
@@ -141,6 +154,11 @@ def test_a_taken_or_malformed_name_is_refused(own):
         (lambda x: np.sinh(x), "fn fails in line .* with TracerArrayConversionError"),
         (lambda x: x if x > 0 else 0, "fn fails in line .* with "),
         (lambda x, slope: x * slope, "fn fails .* missing 1 required positional argument: 'slope'"),
+        (
+            lambda x: jax.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, jnp.tanh(s[1])), (0, x))[1],
+            "fn fails .*with ValueError, Reverse-mode differentiation does not work",
+        ),
+        (backwards_only, "fn fails .*with TypeError, jax.custom_vjp has no derivative forwards"),
         (lambda x: jnp.sum(x), r"fn returns shape \(\) for an array of shape \(2, 8\)"),
         (lambda x: (x, x), "fn returns tuple"),
         (lambda x: (x > 0).astype(jnp.int32), "fn returns int32 for an array of float32"),

@@ -65,6 +65,26 @@ def test_a_function_wrong_at_the_width_of_the_model_is_refused_before_a_workdir_
     assert not (tmp_path / "w").exists()
 
 
+@pytest.mark.parametrize(
+    ("fn", "words"),
+    [
+        (
+            lambda x: x - x.mean(axis=1, keepdims=True),
+            "'bent' is not elementwise, since it fails on an array of one axis",
+        ),
+        (lambda x: x[..., :10], "'bent' is not elementwise, since an output depends on other inputs"),
+        (
+            lambda x: x * np.random.default_rng().uniform(),
+            "'bent' is not pure, since it gives another output each time",
+        ),
+    ],
+)
+def test_a_function_of_rows_or_of_more_than_its_input_is_told(config, bent, fn, words):
+    bent(fn)
+    with pytest.raises(UserError, match=words):
+        trained.function_values([config])
+
+
 def test_units_of_a_row_may_depend_on_each_other_but_rows_may_not(config, bent):
     def grouped(x):
         return jax.nn.softmax(x.reshape(*x.shape[:-1], -1, 4)).reshape(x.shape)
