@@ -350,7 +350,7 @@ def write(
     try:
         write_atomically(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
     except OSError as error:
-        raise UserError(f"{path} cannot be written ({error.strerror}): choose another file.") from error
+        raise UserError(f"{path} cannot be written ({error.strerror}): name another, --verdicts=FILE.") from error
 
 
 def _existing_claims(path: pathlib.Path) -> Any:

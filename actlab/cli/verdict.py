@@ -84,10 +84,6 @@ def main(argv: Sequence[str]) -> None:
         compared = comparison.compare(results, questions, given.margin, given.baseline, looks)
         decisions = verdicts.decide(study.claims, results, given.margin) if study else None
         agreements = verdicts.agreements(study.orders, compared) if study else []
-        if study:
-            out.parent.mkdir(exist_ok=True)  # of an arm, in the study's
-        if not owner:
-            verdicts.write(out, compared, decisions, agreements)
         mixed = manifest.mixture(workdir.manifest() for workdir in workdirs)
     for one in compared:
         console.print(comparison.show(one))
@@ -98,7 +94,11 @@ def main(argv: Sequence[str]) -> None:
         console.print(f"order       tau {one['tau']:+.2f} (p {one['p']:.2g}) {place}")
     for id, decision in (decisions or {}).items():
         console.print(f"claim       {id} {decision.verdict} at this scale: {decision.deciding}")
+    if study:
+        out.parent.mkdir(exist_ok=True)  # of an arm, in the study's
     # The claims of a study are in its verdicts too, and its study.py is not run unless it is named.
+    if not owner:
+        verdicts.write(out, compared, decisions, agreements)
     console.print(f"verdicts    {f'printed only; --study={owner} writes them' if owner else out}")
     if latex_file:
         command.write(latex_file, latex.table(compared))

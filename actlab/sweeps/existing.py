@@ -93,7 +93,7 @@ def config_of(
         fields["head_activation"] = ModelConfig.head_activation
     fields["activation"] = activation_of(start)
     path, _, run = source.partition(":")
-    folder = pathlib.Path(path)
+    folder = trained.with_runs(pathlib.Path(path))
     held = tokenizers.name_in(folder / "tokenizer" if (folder / "tokenizer").is_dir() else folder)
     changes: dict[str, Any] = {f"model.{name}": value for name, value in fields.items()}
     if "data.tokenizer" not in chosen:
@@ -157,6 +157,10 @@ def swap(
             f"--workdir={workdir} holds a healed model, which --steps=0 would replace: choose another folder, or give "
             "its number of --steps."
         )
+    if (held := workdir / "model").is_dir():
+        there = origin.of(config_lib.replace(config, **{"finetune.from_checkpoint": str(held)}))
+        if there is None or there.model.activation != to or blocks < config.model.n_layers:
+            raise UserError(f"--workdir={workdir} holds another model than this swap makes: choose another folder.")
     changes: dict[str, Any] = {
         "finetune.swap.from": config.model.activation,
         "finetune.swap.to": to,
@@ -199,6 +203,11 @@ def counterpart(start: origin.Origin, to: str) -> str:
         )
     own = activation_of(start)
     record, gated = activations.get(to, "--to"), activations.get(own).gated
+    if record.theta or not record.elementwise:
+        raise UserError(
+            f"--to={to} has trained scalars or is not elementwise, so that the weights do not match: name another "
+            "activation."
+        )
     if record.gated == gated:
         if record.name == activations.get(own).name:
             raise UserError(f"--to={to} is what the model has already: name another activation.")

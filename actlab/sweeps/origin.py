@@ -66,7 +66,7 @@ def of(config: Config) -> Origin | None:
         return None
     name = name_of(config)
     path, _, run = name.partition(":")
-    folder = pathlib.Path(path)
+    folder = trained.with_runs(pathlib.Path(path))
     if (folder / "manifest.json").is_file():
         return _ours(name, folder, run or None)
     if _is_hugging_face(folder):

@@ -136,6 +136,10 @@ def _name(workdir: pathlib.Path, run: str | None, names: list[str]) -> str:
             f"--workdir={workdir}: its jobs are not done yet: name the folder of one, {workdir}/jobs/N, or wait."
         )
     if not names:
+        if (workdir / "checkpoints").is_dir() and not (workdir / "manifest.json").is_file():
+            raise UserError(
+                f"--workdir={workdir} has lost its manifest.json: run its training command again, which writes one."
+            )
         raise UserError(f"--workdir={workdir} holds no sound checkpoint (none has been saved): {_TRAIN}.")
     if run is None and len(names) > 1:
         raise UserError(f"--run is missing: --workdir={workdir} holds {len(names)} runs, for example {names[0]}.")

@@ -150,6 +150,17 @@ def test_a_swap_does_not_write_into_the_folder_of_a_model(place, tmp_path):
         assert sorted(folder.rglob("*")) == before
 
 
+def test_another_swap_does_not_replace_the_model_of_one_nor_leave_it_as_its_own(place):
+    swapped = lambda *words: commands.run(swap.main, "gpt2", "--text=text.txt", *words, *FAST, "--workdir=once")  # noqa: E731
+    swapped("--to=relu")
+    model = (place / "once/model/model.safetensors").read_bytes()
+    swapped("--to=relu")
+    for other in (["--to=tanh"], ["--to=gelu_scale(s=2)"], ["--to=relu", "--blocks=1"]):
+        with pytest.raises(UserError, match="--workdir=once holds another model than this swap makes"):
+            swapped(*other)
+    assert (place / "once/model/model.safetensors").read_bytes() == model
+
+
 def test_the_gate_of_a_gated_model_is_swapped_and_its_mean_folded_into_new_biases():
     told = commands.run(swap.main, "llama", "--text=text.txt", "--to=relu", "--fold", *FAST, "--workdir=gated")
     assert "swap        swiglu to reglu in 2 of 2 blocks" in told and "as LLaMA" in told
@@ -173,6 +184,7 @@ def test_some_blocks_are_measured_and_not_written(place):
         (["nowhere", "--to=relu", "--text=text.txt"], "'nowhere' is neither a trained workdir"),
         (["gpt2", "--to=rely", "--text=text.txt"], "did you mean 'relu'"),
         (["gpt2", "--to=swiglu", "--text=text.txt"], "--to=swiglu is gated"),
+        (["gpt2", "--to=prelu", "--text=text.txt"], "--to=prelu has trained scalars"),
         (["gpt2", "--to=gelu_tanh", "--text=text.txt"], "is what the model has already"),
         (["llama", "--to=mish", "--text=text.txt"], "no gated unit has that gate"),
         (["gpt2", "--to=relu", "--text=text.txt", "--blocks=3"], "--blocks=3 is not a number of blocks: give 1 to 2"),

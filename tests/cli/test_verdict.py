@@ -88,6 +88,17 @@ def test_rows_of_several_commits_are_warned_of(study):
         assert sentence in out and ("the rows were made by" in out) == bool(sentence)
 
 
+def test_a_verdict_is_printed_also_where_it_cannot_be_written(study, monkeypatch, capsys):
+    def fail(path, text):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("actlab.analysis.verdicts.write_atomically", fail)
+    assert verdict.main([str(study)]) == 2
+    told = capsys.readouterr()
+    assert "answer" in told.out and "verdicts.json" not in told.out
+    assert "cannot be written (Permission denied): name another, --verdicts=FILE" in told.err
+
+
 def test_a_question_may_be_repeated(study):
     out = run(study, "--question=gelu<relu", "--question=tanh<relu")
     assert "supported: the loss of gelu" in out and "refuted: the loss of tanh" in out
