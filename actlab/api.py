@@ -86,13 +86,13 @@ def compare(
     logging.set_verbosity(logging.ERROR)  # orbax warns through absl of what is meant
     if not isinstance(budget, (str, int, float)) or isinstance(budget, bool):
         raise UserError(f"budget={budget!r} must be a time, such as '30m', or a number of seconds.")
-    seconds = budget_seconds(budget if isinstance(budget, str) else f"{budget}s")
+    seconds = budget_seconds(budget if isinstance(budget, str) else f"{budget}s", "budget")
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         raise UserError(f"names={names!r} must be a list of names, such as ['relu', 'gelu'].")
     if scales is not None and (not isinstance(scales, int) or isinstance(scales, bool)):
         raise UserError(f"scales={scales!r} must be a whole number: the number of widths.")
-    chosen = [catalogue.get(name, "name").name for name in names]
-    base = _config(config)
+    chosen = [catalogue.get(name, "").name for name in names]
+    base = _config(config, "with other fields by actlab.config.replace(CONFIG, **{'model.d_model': 32})")
     if text is not None:
         _path("text", text)
         base = config_lib.replace(base, **{"data.name": data.prepare_text(text, base.data.dir, field=field)})
@@ -128,7 +128,8 @@ def train(config: Configured, *, workdir: str | pathlib.Path | None = None, **ch
     logging.set_verbosity(logging.ERROR)
     if config is None:
         raise UserError("config is None: name a config file with its preset, or give a Config or ConfigDict.")
-    one = config_lib.replace(_config(config), **changes)
+    fields = "and fields as keywords, **{'model.activation': 'relu'}"
+    one = config_lib.replace(_config(config, fields), **changes)
     if one.sweep:
         raise UserError("config.sweep is set: actlab.train trains one run; train a sweep with actlab.main.")
     label = pathlib.Path(str(config).partition(":")[0]).stem if isinstance(config, (str, pathlib.Path)) else "train"
@@ -140,7 +141,7 @@ def train(config: Configured, *, workdir: str | pathlib.Path | None = None, **ch
     return Run(folder, records.results()[0], Table(records.metrics()))
 
 
-def budget_seconds(text: str) -> float:
+def budget_seconds(text: str, flag: str = "--budget") -> float:
     """A duration such as 30m, 1h or 2h30m, in seconds.
 
     Raises:
@@ -153,7 +154,7 @@ def budget_seconds(text: str) -> float:
         found = 0.0
     if not 0 < found < _LONGEST:
         raise UserError(
-            f"--budget={text} is not a time, or longer than 30 years: write for example --budget=30m, 1h or 2h30m."
+            f"{flag}={text} is not a time, or longer than 30 years: write for example {flag}=30m, 1h or 2h30m."
         )
     return found
 
@@ -166,15 +167,15 @@ def _path(name: str, given: str | pathlib.Path) -> pathlib.Path:
     return pathlib.Path(given)
 
 
-def _config(config: Configured | None) -> Config:
+def _config(config: Configured | None, fields: str) -> Config:
+    """A config as it may be given; `fields` says how other fields are set."""
     if isinstance(config, Config):
         return config
     if isinstance(config, ConfigDict):
         return convert.from_mapping(config.to_dict())
     if config is not None and not isinstance(config, (str, pathlib.Path)):
         raise UserError(
-            f"config is a {type(config).__name__}: give the path of a config file, a Config or a ConfigDict, and "
-            "fields as keywords, **{'model.activation': 'relu'}."
+            f"config is a {type(config).__name__}: give the path of a config file, a Config or a ConfigDict, {fields}."
         )
     return overrides.read(None if config is None else str(config), (), presets.compared).config
 

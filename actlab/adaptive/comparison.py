@@ -86,7 +86,7 @@ class Comparison:
         if config.sweep:
             raise UserError("config.sweep is set: a comparison makes its own sweeps; leave the sweep out of --config.")
         if len(set(activations)) < 2 or len(set(activations)) < len(activations):
-            raise UserError(f"activations {', '.join(activations)}: name two or more, each once.")
+            raise UserError(f"activations {', '.join(activations) or '(none)'}: name two or more, each once.")
         # Evaluated and saved where the search may stop a run; nothing else is measured.
         quarter = -(-config.train.n_steps // search.RUNGS)
         changes = {f"train.{name}_every": 0 for name in ("probe", "curvature", "census")}

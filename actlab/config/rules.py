@@ -129,7 +129,7 @@ def parse_sweep(sweep: Any) -> tuple[Axis, ...]:
     if wrong := [pair for pair in pairs if not isinstance(pair, list | tuple) or len(pair) != 2]:
         raise UserError(f"config.sweep has {shown(wrong[0])}, which is not a field and a list of values: correct it.")
     # Before the values are looked at, let alone multiplied.
-    n_runs = math.prod(len(values) for _, values in pairs if isinstance(values, list | tuple))
+    n_runs = math.prod(len(values) for _, values in pairs if isinstance(values, list | tuple | range))
     if n_runs > MOST_RUNS:
         raise UserError(f"config.sweep has {n_runs:,} runs, more than the maximum of {MOST_RUNS:,}: shorten an axis.")
     axes = tuple(_axis(key, values) for key, values in pairs)
@@ -152,17 +152,18 @@ def _axis(key: Any, values: Any) -> Axis:
             raise UserError(f"{where}: {unknown(path, entries)}")
         if entries[path].metadata["roles"] & {"shared", "external"}:
             raise UserError(f"{where}: all runs of a sweep share {path}: start one sweep for each value.")
-    if not isinstance(values, list | tuple) or not values:
-        raise UserError(f"{where}={shown(values)} must be a list of at least one value.")
+    if not isinstance(values, list | tuple | range) or not values:
+        raise UserError(f"{where}={shown(values)} must be a list of at least one value; of an array write .tolist().")
+    rows: list[Any] = list(values)
     if len(paths) == 1:
-        given = tuple(checked(entries[paths[0]], value, where) for value in values)
+        given = tuple(checked(entries[paths[0]], value, where) for value in rows)
     else:
-        for row in values:
+        for row in rows:
             if not isinstance(row, list | tuple) or len(row) != len(paths):
                 raise UserError(f"{where}: {shown(row)} must have {len(paths)} values, one for each field.")
         given = tuple(
             tuple(checked(entries[path], value, f"{where} ({path})") for path, value in zip(paths, row, strict=True))
-            for row in values
+            for row in rows
         )
     seen: set[Any] = set()
     for value in given:

@@ -284,8 +284,8 @@ def is_out_of_memory(error: Exception) -> bool:
 def one_lane_too_large(batch_size: int) -> UserError:
     """The error if even one lane does not fit."""
     return UserError(
-        f"config.data.batch_size={batch_size} does not fit into the device's memory: lower it, or the model's size, or "
-        "stop other programs that use the device."
+        f"config.data.batch_size={batch_size} does not fit into the device's memory: lower it, config.model.context or "
+        "the model's size, or stop other programs that use the device."
     )
 
 

@@ -1,5 +1,6 @@
 """A sweep is the product of its axes; runs that differ in traced fields only make one program."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -12,6 +13,12 @@ GRID = {"model.activation": ("relu", "gelu"), "optimizer.learning_rate": (1e-4, 
 
 def runs_of(sweep, **changes):
     return expand(replace(Config(), sweep=sweep, **changes))
+
+
+def test_a_range_is_a_list_of_values_and_an_array_is_told_how_to_be_one():
+    assert [run.config.seed for run in runs_of({"seed": range(3)})] == [0, 1, 2]
+    with pytest.raises(UserError, match=r"config.sweep\['seed'\]=array.* must be a list .* write .tolist\(\)"):
+        runs_of({"seed": np.arange(3)})
 
 
 def test_a_config_without_a_sweep_is_one_run():
