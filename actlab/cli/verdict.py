@@ -85,6 +85,8 @@ def main(argv: Sequence[str]) -> None:
         decisions = verdicts.decide(study.claims, results, given.margin) if study else None
         agreements = verdicts.agreements(study.orders, compared) if study else []
         mixed = manifest.mixture(workdir.manifest() for workdir in workdirs)
+        if study:
+            out.parent.mkdir(exist_ok=True)  # of an arm, in the study's, which takes its table when the context ends
     for one in compared:
         console.print(comparison.show(one))
     for sentence in mixed:
@@ -94,8 +96,6 @@ def main(argv: Sequence[str]) -> None:
         console.print(f"order       tau {one['tau']:+.2f} (p {one['p']:.2g}) {place}")
     for id, decision in (decisions or {}).items():
         console.print(f"claim       {id} {decision.verdict} at this scale: {decision.deciding}")
-    if study:
-        out.parent.mkdir(exist_ok=True)  # of an arm, in the study's
     # The claims of a study are in its verdicts too, and its study.py is not run unless it is named.
     if not owner:
         verdicts.write(out, compared, decisions, agreements)
