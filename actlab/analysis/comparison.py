@@ -310,11 +310,11 @@ _LISTED = 4  # activations that an answer names of each kind
 
 
 def _answer(comparison: Comparison) -> str:
-    pairs = [pair for pair in comparison.main.pairs if pair.own_best.effect.mean is not None]
-    pairs.sort(key=lambda pair: pair.own_best.effect.mean or 0.0)
-    if not comparison.main.pairs and comparison.condition.to_come:
+    pairs = sorted(comparison.main.pairs, key=lambda pair: pair.own_best.effect.mean or 0.0)
+    judged = [pair for pair in pairs if pair.own_best.effect.mean is not None]
+    if not pairs and comparison.condition.to_come:
         return "Open: what is asked about is not trained yet."
-    if not pairs:
+    if not judged:
         return f"Open: {comparison.main.reason or 'no two activations share a seed and a learning rate'}."
     if len(pairs) == 1:
         return _answer_of_one(pairs[0], comparison)
@@ -336,9 +336,10 @@ def _answer(comparison: Comparison) -> str:
         if of:
             parts.append(f"{words}: {', '.join([*named, *more])}")
     text = "; ".join(parts)
-    n_seeds, family = min(pair.own_best.effect.n for pair in pairs), max(pairs[0].own_best.family, 1)
+    judged = [pair for pair in pairs if not pair.own_best.effect.undecidable] or judged
+    n_seeds, family = min(pair.own_best.effect.n for pair in judged), max(judged[0].own_best.family, 1)
     few = f" {few_seeds(n_seeds, family, needed)}." if n_seeds < (needed := fewest_seeds(family)) else ""
-    return f"{text[:1].upper()}{text[1:]} ({comparison.unit}, {_seeds(pairs)}).{few}"
+    return f"{text[:1].upper()}{text[1:]} ({comparison.unit}, {_seeds(judged)}).{few}"
 
 
 def _named(pair: Pair, common: bool) -> str:

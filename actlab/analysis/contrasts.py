@@ -97,9 +97,9 @@ class Grid:
         cells = [set(self.cells[name][rate]) for name in names for rate in rates]
         return sorted(set.intersection(*cells)) if cells else []
 
-    def learned(self, name: str, rates: Iterable[float], seeds: Sequence[int]) -> bool:
-        """Whether any of these runs ended below the loss it began with, as one that collapsed has."""
-        return any(self.cells[name][rate][seed].failed in ("", "collapsed") for rate in rates for seed in seeds)
+    def fates(self, name: str, rates: Iterable[float], seeds: Sequence[int]) -> set[str]:
+        """How these runs failed, "" for those that did not."""
+        return {self.cells[name][rate][seed].failed for rate in rates for seed in seeds}
 
     def curves(self, name: str, rates: Sequence[float], seeds: Sequence[int]) -> Curves:
         """An arm's losses at one or more rates, rising, over these seeds."""
@@ -219,10 +219,12 @@ def measure(contrast: Contrast, grid: Grid) -> Measured:
     reason = next((one for one in reasons if one.startswith("no run of")), reasons[0] if reasons else "")
     effect = Effect(values, reason=reason)
     if contrast.of == LOSS and shared:
-        # Beside an arm that learned, a loss at initialisation is a result; by itself it is none.
+        # Beside an arm that learned, a loss at initialisation is a result; by itself it is none. Collapsed runs have
+        # losses of their own, which say something of that rate, but nothing of own best rates.
         over = {arm: rates if arm.at is None else (arm.at,) for arm in contrast.arms}
-        if not reason and not any(grid.learned(arm.place, at, shared) for arm, at in over.items()):
-            effect = Effect(values, reason="every run diverged or learned nothing")
+        fates = set[str]().union(*(grid.fates(arm.place, at, shared) for arm, at in over.items()))
+        if not reason and not fates & ({""} if free else {"", "collapsed"}):
+            effect = Effect(values, reason="every run diverged or collapsed")
         if free:
             effect = dataclasses.replace(
                 effect,

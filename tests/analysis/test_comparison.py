@@ -159,6 +159,14 @@ def test_no_interval_of_a_loss_goes_below_0(tables):
     assert all(standing.interval.low == 0 for standing in one.main.standings)
 
 
+def test_the_answer_names_a_pair_without_a_shared_seed_as_open_and_does_not_count_it(tables):
+    table = rows(tables, {"relu": 0.0, "gelu": -0.05})
+    late = [row | {"seed": row["seed"] + 50, "run": f"{row['run']}-late"} for row in rows(tables, {"tanh": 0.0})]
+    (one,) = compare(tables.read(table + late), baseline="relu")
+    assert one.answer.startswith("Lower loss than relu: gelu by 0.04")
+    assert one.answer.endswith("; open: tanh (nats/byte, 8 seeds).")
+
+
 def test_one_seed_decides_nothing_and_equal_losses_are_told_as_such(tables):
     (one,) = compare(tables.read(rows(tables, {"gelu": 0.0, "relu": 0.5}, n=1)))
     assert one.sentences[0].startswith("undecided") and one.sentences[0].endswith("one seed has no spread.")
@@ -212,6 +220,9 @@ def test_collapsed_runs_are_counted_and_their_rates_leave_the_sensitivity(tables
     view = one.as_dict()["views"]["parameters"]
     assert view["lr_sensitivity_rates"] == view["pairs"][0]["lr_sensitivity"]["rates"] == (1e-3, 3e-3)
     assert one.main.pairs[0].at_rates[1e-2].verdict == Verdict.EQUIVALENT
+    (one,) = compare(tables.read([row | {"final_loss": 2.3} for row in table]), [lower("gelu", "relu")])
+    assert one.main.pairs[0].own_best.verdict == Verdict.UNDECIDED
+    assert one.answer == ("Open: whether the loss of gelu is lower than that of relu; every run diverged or collapsed.")
 
 
 def test_losses_are_equal_within_a_margin_per_byte_of_text(tables):
