@@ -12,7 +12,7 @@ from typing import Any
 from actlab.adaptive import judgement
 from actlab.adaptive.judgement import BLOCK, PairState
 from actlab.adaptive.search import RUNGS, Progress
-from actlab.analysis.effects import DIFFERENT, Verdict
+from actlab.analysis.effects import DIFFERENT, Verdict, nats
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,9 +135,9 @@ class Answer:
             elif state.verdict == Verdict.EQUIVALENT:
                 found.append(f"{other} is equivalent: within {self.margin:g} {self.unit} ({interval}).")
             else:
-                found.append(
-                    f"{other} is open: {_number(-state.mean)} higher so far ({interval}){self._needed(state)}."
-                )
+                # An activation that is lower so far may be higher than a third.
+                far = f"{_number(abs(state.mean))} {'lower' if state.mean > 0 else 'higher'} so far"
+                found.append(f"{other} is open: {far} ({interval}){self._needed(state)}.")
         for one in self.activations:
             if one.unresolved:
                 found.append(f"The best learning rate of {one.name} is not resolved: {one.unresolved}.")
@@ -171,9 +171,9 @@ class Answer:
         for label, state in states:
             if state.decided_at is None or state.decided_at > state.seeds - BLOCK:
                 row = _row(state)
-                low, high = (("?" if row[end] is None else f"{row[end]:+.4f}") for end in ("low", "high"))
+                low, high = (("?" if row[end] is None else nats(row[end], "+")) for end in ("low", "high"))
                 interval = "no interval yet" if low == high == "?" else f"{low} to {high}"
-                found = f"{row['difference']:+.4f} {self.unit} ({interval})  {row['verdict']}"
+                found = f"{nats(row['difference'], '+')} {self.unit} ({interval})  {row['verdict']}"
                 lines.append(f"{state.seeds:>3} seeds   {label}  {found}  {left}")
         return lines
 
@@ -256,9 +256,9 @@ class Answer:
         if needed is None or needed - state.seeds > 1000:
             return "; a difference of this size takes more than 1,000 seeds to settle"
         more = max(needed - state.seeds, 1)
-        return (
-            f"; about {more} more seeds, {duration(more * self.block_seconds)}, would settle a difference of this size"
-        )
+        seeds = "one more seed" if more == 1 else f"{more} more seeds"
+        time = duration(more * self.block_seconds)
+        return f"; about {seeds}, {time}, would settle a difference of this size"
 
     def _why_nothing(self) -> str:
         if any(one.rate is None for one in self.activations):

@@ -32,6 +32,7 @@ from actlab.analysis.effects import (
     adjusted,
     jonckheere_terpstra,
     judge,
+    nats,
     rank_agreement,
 )
 from actlab.analysis.protocol import LOSS, SENSITIVITY, Arm, Claims, Contrast, contrasts_of
@@ -305,11 +306,12 @@ def words(evidence: Mapping[str, Any] | str) -> str:
     if evidence["mean"] is not None and evidence["p_holm"] is not None:
         spans = []
         if evidence["interval"] is not None:
-            spans.append(f"{evidence['confidence']:.0%} interval {{:+.4f}} to {{:+.4f}}".format(*evidence["interval"]))
+            low, high = (nats(end, "+") for end in evidence["interval"])
+            spans.append(f"{evidence['confidence']:.0%} interval {low} to {high}")
         elif evidence["sd"]:
-            spans.append(f"sd {evidence['sd']:.4f}")
+            spans.append(f"sd {nats(evidence['sd'])}")
         spans.append(f"p {evidence['p_holm']:.2g} after Holm over {evidence['family']}")
-        numbers = "; ".join(filter(None, [f"{evidence['mean']:+.4f} ({', '.join(spans)})", evidence["reason"]]))
+        numbers = "; ".join(filter(None, [f"{nats(evidence['mean'], '+')} ({', '.join(spans)})", evidence["reason"]]))
     if evidence["rate_not_resolved"]:
         numbers += f"; {UNRESOLVED}: {evidence['rate_not_resolved']}"
     seeds = f"{evidence['n_seeds']} seeds"
@@ -324,7 +326,7 @@ def _arm_in_words(arm: Mapping[str, Any]) -> str:
         return f"{arm['arm']}: none"
     first, *rest = arm["runs"]
     more = f" and {len(rest)} more" if rest else ""
-    mean = "" if arm["mean"] is None else f", mean {arm['mean']:.4f}"
+    mean = "" if arm["mean"] is None else f", mean {nats(arm['mean'])}"
     return f"{arm['arm']}: {first}{more}{mean}"
 
 
