@@ -89,7 +89,7 @@ class Definition:
             raise UserError(f"data.name={self.name!r} is not prepared: {self.hint(directory)}.")
         texts = find_texts(given, field=self.field)
         preparing.say(texts.summary, show=show)
-        return text_source(texts, licence="unknown", description=f"text files of {given.resolve().name}")
+        return text_source(texts, licence="unknown", description=f"text files of {given.resolve().name}", show=show)
 
     def labels(self, task: str, split: str, dataset: Any) -> Iterable[int]:
         """The label of each document of a prepared `datasets.Dataset`, in their order."""
@@ -269,14 +269,28 @@ def _listed(files: Sequence[Path]) -> str:
     return " and ".join(f"{count} {kind}" for kind, count in kinds.most_common(4)) + " files"
 
 
-def text_source(texts: TextFiles, *, licence: str, description: str) -> Source:
-    """The documents of text files.
+def text_source(texts: TextFiles, *, licence: str, description: str, show: bool) -> Source:
+    """The documents of text files. Warns of documents that hold the separator, since two may be meant.
 
     Raises:
       UserError: a split without documents, or text that is not UTF-8.
     """
     splits = texts.splits()
-    shards = {split: _shards(splits[split]()) for split in SPLITS}
+    n_holding = 0
+
+    def counted(split: str) -> Iterator[str]:
+        nonlocal n_holding
+        for text in splits[split]():
+            n_holding += SEPARATOR in text
+            yield text
+
+    shards = {split: _shards(counted(split)) for split in SPLITS}
+    if n_holding:
+        preparing.say(
+            f"warning: {n_holding:,} of {sum(itertools.chain(*shards.values())):,} documents have {SEPARATOR} inside; "
+            "it separates documents only on a line of its own in .txt and .md",
+            show=show,
+        )
     for split in SPLITS:
         if not shards[split]:
             raise UserError(

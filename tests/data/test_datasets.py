@@ -33,6 +33,15 @@ def test_documents_are_what_stands_between_separator_lines(tmp_path):
     assert read(path) == ["one\r\ntwo", "<|endoftext|>x is text\nlast"]
 
 
+@pytest.mark.parametrize(("between", "n"), [("<|endoftext|>", 40), ("\n<|endoftext|>\n", 0)])
+def test_a_separator_inside_of_documents_is_told(tmp_path, capsys, between, n):
+    stories = (f"a story {number}.{between}another {number}." for number in range(40))
+    (tmp_path / "x.txt").write_text("\n<|endoftext|>\n".join(stories))
+    dataset, _ = datasets.prepare("mine", tmp_path / "data", source=tmp_path / "x.txt")
+    told = f"warning: {n} of 40 documents have <|endoftext|> inside"
+    assert (told in capsys.readouterr().err) == bool(n) and sum(dataset.n_documents.values()) == 80 - n
+
+
 def test_text_that_is_not_utf8_is_named_with_its_byte(tmp_path):
     path = tmp_path / "x.txt"
     path.write_bytes(b"fine\n<|endoftext|>\nline\nbad \xff here\n<|endoftext|>\n")
