@@ -34,10 +34,10 @@ _COARSE = 3  # steps
 _SCREEN = 2  # rungs of the first stage
 _WIDTHS = (1, 2, 4)  # steps, of the parabolas
 _FLAT = 0.1  # residual sd: an expected loss by misplacement that is worth a wider parabola
-_LESS = 0.5  # standard errors by which the valley may be flatter than estimated
+_LESS = 1.0  # standard errors by which the valley may be flatter than estimated
 _LACK = 5.0  # F of the lack of fit beyond which a valley is no parabola
 _LOST = 3  # rates at which full trainings learn nothing, after which lower ones are tried; after 3 more it ends
-_SURE = 0.8  # that the loss by misplacement is within the allowance
+_SURE = 0.9  # that the loss by misplacement is within the allowance
 
 
 @dataclasses.dataclass(frozen=True)
