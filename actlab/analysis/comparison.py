@@ -290,7 +290,9 @@ def in_numbers(judgement: Judgement) -> str:
         words += f"sd {nats(effect.sd)}, "
     words += f"{effect.n} seeds"
     words += f", {effect.left_out} left out" if effect.left_out else ""
-    words += f", p {judgement.p:.2g} after Holm over {judgement.family})"
+    is_equal = judgement.verdict == Verdict.EQUIVALENT
+    p = f"p of equivalence {judgement.p_equivalence:.2g}" if is_equal else f"p {judgement.p:.2g}"
+    words += f", {p} after Holm over {judgement.family})"
     words += f"; {UNRESOLVED}: {effect.unresolved}" if effect.unresolved else ""
     if judgement.reason and effect.swaps and effect.n < fewest_seeds(judgement.family):
         words += f"; {judgement.reason}"
@@ -301,7 +303,7 @@ def in_numbers(judgement: Judgement) -> str:
         # The swaps of whole curves and the other choices of rates must agree with it, which takes more.
         more = ", and the four tests together less often" if effect.swaps else ""
         words += f"; a t test of {effect.n} seeds finds {resolved} in 80% of cases{level}{more}"
-    if judgement.verdict == Verdict.EQUIVALENT and judgement.p <= ALPHA:
+    if is_equal and judgement.p <= ALPHA:
         words += "; a difference is shown, and it lies within the margin"
     return f"{words}." if effect.sd else f"{words}; the difference is the same with every seed."
 

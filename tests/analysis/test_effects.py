@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from scipy import stats
 
 from actlab.analysis.best_rates import signs
@@ -252,12 +252,20 @@ def test_a_second_choice_widens_intervals_and_p_and_may_point_apart():
     assert apart.p == 1.0 and apart.interval.low < 0 < apart.interval.high
 
 
+@given(st.lists(st.floats(-1, 1), min_size=6, max_size=12), st.floats(0.01, 2.0))
+def test_equivalence_says_that_the_interval_lies_within_the_margin(values, margin):
+    swapped = Effect(tuple(values), swaps=signs(np.array(values)))
+    low, high = swapped.interval
+    assume(min(abs(low + margin), abs(high - margin)) > 1e-9 and any(values))
+    assert (swapped.p_equivalence(margin) <= 0.05) == (-margin < low and high < margin)
+
+
 def test_every_p_is_the_largest_of_the_tests_and_the_interval_spans_theirs():
     values = (-1.0, -1.1, -0.9, -1.05, -0.95, -1.0)
     plain, swapped = Effect(values), Effect(values, swaps=signs(np.array(values)))
     assert plain.p < swapped.p == 2 / 2**6 and swapped.p_t == plain.p
     assert swapped.interval == (min(plain.interval.low, -1.1), max(plain.interval.high, -0.9))
-    assert plain.p_equivalence(2.0) < swapped.p_equivalence(2.0) == 1 / 2**6
+    assert plain.p_equivalence(2.0) < swapped.p_equivalence(2.0) == 2 / 2**6
     assert plain.p_beyond(0.1) < swapped.p_beyond(0.1) == 2 / 2**6
     # The same runs under two names are equal, however few and however many they are compared with.
     same = [Effect((0.0,) * 3, also=((0.0,) * 3,), swaps=signs(np.zeros(3)))] * 40
