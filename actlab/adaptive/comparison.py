@@ -35,7 +35,7 @@ from actlab.config import Config, sweep
 from actlab.data import TokenCache
 from actlab.errors import UserError
 from actlab.files import read_json, write_atomically
-from actlab.sweeps import origin, plan, session, trained
+from actlab.sweeps import plan, session, trained
 from actlab.training.loop import StopSignal
 from actlab.workdir import integrity, manifest
 from actlab.workdir.records import COMPARISON, JUDGED, Workdir
@@ -404,11 +404,7 @@ class Comparison:
         file = records.path / "config.json"
         known = dict(config_lib.load(file).sweep)[PLACES] if file.is_file() else ()
         prepared = self._prepared(width, [*dict.fromkeys([*known, *goals])], seeds)
-        manifest.require_same_data(records, prepared.tokens.name, prepared.tokens.fingerprint)
-        computed = trained.function_values(one for spec in prepared.specs for one in spec.configs)
-        trained.require_same_functions(records, computed)
-        origins = origin.digests(one for spec in prepared.specs for one in spec.configs)
-        manifest.require_same_origins(records, origins)
+        computed, origins = prepared.require_same(records)
         with records.writing(), contextlib.closing(records):
             records.open(prepared.config, extend=True)
             begun = set(itertools.chain.from_iterable(manifest.parts(records).values()))

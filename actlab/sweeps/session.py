@@ -50,6 +50,20 @@ class Prepared(NamedTuple):
     tokens: TokenCache
     specs: list[ProgramSpec]
 
+    def require_same(self, *workdirs: Workdir) -> tuple[trained.FunctionValues, dict[str, str]]:
+        """Refuses workdirs of other data, functions or initial weights; gives functions and origins for the manifest.
+
+        Raises:
+            UserError: naming what differs.
+        """
+        configs = [config for spec in self.specs for config in spec.configs]
+        computed, origins = trained.function_values(configs), origin.digests(configs)
+        for records in workdirs:
+            manifest.require_same_data(records, self.tokens.name, self.tokens.fingerprint)
+            trained.require_same_functions(records, computed)
+            manifest.require_same_origins(records, origins)
+        return computed, origins
+
 
 def run(
     config: Config,
@@ -94,11 +108,7 @@ def run(
             except UserError as error:
                 raise _own(str(error)) from error
         manifest.require_same_config(records, config)
-        manifest.require_same_data(records, tokens.name, tokens.fingerprint)
-        computed = trained.function_values(config for spec in specs for config in spec.configs)
-        trained.require_same_functions(records, computed)
-        origins = origin.digests(config for spec in specs for config in spec.configs)
-        manifest.require_same_origins(records, origins)
+        computed, origins = prepared.require_same(records)
         known = set(itertools.chain.from_iterable(manifest.parts(records).values()))
         is_new = len(runs) > 1 and not known.issuperset(run.name for run in runs)  # a part once made stays as it is
         plans = plan.make(specs, target) if is_new or dry_run else []

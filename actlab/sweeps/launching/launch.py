@@ -14,7 +14,7 @@ from actlab import callbacks, config as config_lib
 from actlab.config import Config, sweep
 from actlab.console import lines
 from actlab.errors import UserError
-from actlab.sweeps import announce, session, trained
+from actlab.sweeps import announce, session
 from actlab.sweeps.launching import jobs as jobs_lib
 from actlab.sweeps.launching.executors import Local, Slurm
 from actlab.sweeps.launching.jobs import Job
@@ -80,10 +80,8 @@ def _require_at_rest(records: Workdir) -> int | None:
 
 def _write_jobs(prepared: Prepared, root: pathlib.Path, files: tuple[str, ...]) -> list[Job]:
     jobs = jobs_lib.make(prepared.config, prepared.specs, root, files)
-    computed = trained.function_values(config for spec in prepared.specs for config in spec.configs)
+    prepared.require_same(*(job.workdir for job in jobs))
     for job in jobs:
-        manifest.require_same_data(job.workdir, prepared.tokens.name, prepared.tokens.fingerprint)
-        trained.require_same_functions(job.workdir, computed)
         job.write()
     return jobs
 
