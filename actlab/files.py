@@ -30,22 +30,22 @@ def fault_of_path(text: str) -> str:
     return ""
 
 
-def read_file(path: pathlib.Path, fix: str, largest: int = LARGEST) -> bytes:
+def read_file(path: pathlib.Path, fix: str) -> bytes:
     """The content of a file that somebody names; a device or a pipe, which may never end, is none.
 
     Raises:
-        UserError: for a file that cannot be read or is larger than `largest` bytes; it ends with `fix`.
+        UserError: for a file that cannot be read or is larger than 64 MiB; it ends with `fix`.
     """
     try:
         status = path.stat()
         is_file, size = stat.S_ISREG(status.st_mode), status.st_size
-        content = path.read_bytes() if is_file and size <= largest else b""
+        content = path.read_bytes() if is_file and size <= LARGEST else b""
     except (OSError, ValueError) as error:  # ValueError for a path with a NUL
         raise UserError(f"{path} cannot be read ({reason_of(error)}): {fix}.") from error
     if not is_file:
         raise UserError(f"{path} is not a regular file: {fix}.")
-    if size > largest:
-        raise UserError(f"{path} has {size:,} bytes, and at most {largest:,} are read: {fix}.")
+    if size > LARGEST:
+        raise UserError(f"{path} has {size:,} bytes, and at most {LARGEST:,} are read: {fix}.")
     return content
 
 

@@ -208,9 +208,9 @@ def _positive_right_of() -> Finding:
     return Finding(graded(abs(turn + 0.75) < 0.005 and np.all(right > 0) and np.all(left < 0)), evidence)
 
 
-def zeros_of_slope(name: str = "gelu") -> np.ndarray:
-    """Where f' is 0 or changes sign on [-8, 8], to the grid's step."""
-    slopes = maths.slope(name, SLOPE_GRID)
+def zeros_of_slope() -> np.ndarray:
+    """Where GELU' is 0 or changes sign on [-8, 8], to the grid's step."""
+    slopes = maths.slope("gelu", SLOPE_GRID)
     return SLOPE_GRID[:-1][(slopes[:-1] == 0) | (slopes[:-1] * slopes[1:] < 0)]
 
 

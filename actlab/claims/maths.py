@@ -94,9 +94,9 @@ def turning_point(name: str = "gelu") -> float:
     return root(lambda z: float(slope(name, z)), -3.0, 0.0)
 
 
-def steepest_fall(name: str = "gelu") -> float:
-    """The z in (-3, -1) where the slope is least."""
-    return root(lambda z: float(curvature(name, z)), -3.0, -1.0)
+def steepest_fall() -> float:
+    """The z in (-3, -1) where GELU's slope is least."""
+    return root(lambda z: float(curvature("gelu", z)), -3.0, -1.0)
 
 
 def mean_under(mu: float, sigma: float) -> float:

@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> None:
     config = existing.config_of(start, request.config, request.overridden, given.text, given.field, console)
     found = existing.measure(start, config, console)
     console.print()
-    lead, sections = layers.of_model(name, config, found)
+    lead, sections = layers.of_model(config, found)
     table = Table(box=None, pad_edge=False)
     columns, rows = layers.by_layer(config, found)
     for index, column in enumerate(columns):

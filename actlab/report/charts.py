@@ -188,10 +188,13 @@ class Shown:
 RATES = "indexof(rates, datum.rate) >= 0"
 
 
-def in_order(rows: Iterable[Sequence[Value]], names: Sequence[str], column: int = 1) -> list[Sequence[Value]]:
-    """Rows of a figure, those of dashed lines last: where two lines meet, the solid one shows between the dashes."""
+def in_order(rows: Iterable[Sequence[Value]], names: Sequence[str]) -> list[Sequence[Value]]:
+    """Rows of a figure, those of dashed lines last: where two lines meet, the solid one shows between the dashes.
+
+    The activation is in a row's second column.
+    """
     known = styles(names)
-    return sorted(rows, key=lambda row: bool(known[str(row[column])].dashes))
+    return sorted(rows, key=lambda row: bool(known[str(row[1])].dashes))
 
 
 def _first_rates(study: Study) -> tuple[str, ...] | None:

@@ -431,7 +431,7 @@ def by_layer(config: Config, found: Measured) -> tuple[tuple[str, ...], list[lis
     return ("layer", *(label for label, _, _ in known)), rows
 
 
-def of_model(name: str, config: Config, found: Measured) -> tuple[str, list[Section]]:
+def of_model(config: Config, found: Measured) -> tuple[str, list[Section]]:
     """The answer in words, and the sections of the page of a single model."""
     columns, rows = by_layer(config, found)
     activation = config.model.activation

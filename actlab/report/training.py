@@ -73,7 +73,7 @@ def section(study: Study, shown: charts.Shown) -> list[Section]:
     items += [Choice("split", "loss", tuple(splits), splits[0])] if len(splits) > 1 else []
     last = int(max(row[3] for row in rows if isinstance(row[3], int)))
     items.append(Slider("from_step", "from step", 0, last, max(1, last // 100), 0))
-    blocks: list[Block] = [_figure(study, shown, params, rows, found, splits), Controls(tuple(items))]
+    blocks: list[Block] = [_figure(study, shown, params, rows, splits), Controls(tuple(items))]
     n_ends = sum(mark.kind == "diverged" for mark in found)
     diverged = sum(run.status == "diverged" for run in study.runs)
     spikes = "Spikes are unknown: traces.jsonl, which holds every step, is missing"
@@ -243,7 +243,6 @@ def _figure(
     shown: charts.Shown,
     params: dict[str, Any],
     rows: list[Point],
-    found: list[Mark],
     splits: Sequence[str],
 ) -> Figure:
     lookup = alt.LookupData(data=alt.NamedData("curves"), key="id", fields=list(_CURVES[1:]))

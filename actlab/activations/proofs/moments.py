@@ -251,7 +251,8 @@ def gaussian_nodes(
     return z, weight
 
 
-def dense_nodes(scale: float, n_nodes: int = 2**18) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+def dense_nodes(scale: float) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """The midpoint rule on 12 standard deviations to each side: for functions whose kinks are not known."""
+    n_nodes = 2**18
     u = (np.arange(n_nodes) + 0.5) * (24.0 / n_nodes) - 12.0
     return u * scale, np.exp(-np.square(u) / 2) * (24.0 / n_nodes / np.sqrt(2 * np.pi))
