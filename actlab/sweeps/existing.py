@@ -99,7 +99,8 @@ def config_of(
     if "data.tokenizer" not in chosen:
         if held is None:
             raise UserError(
-                f"{source} holds no tokenizer: put its tokenizer.json there, or name one, --config.data.tokenizer=gpt2."
+                f"{source} holds no tokenizer: put its tokenizer.json there, or name the one that it was trained with, "
+                "--config.data.tokenizer=gpt2 or bytes."
             )
         changes["data.tokenizer"] = held
     if text is not None:
