@@ -53,6 +53,22 @@ class Lines(Printable):
         )
 
 
+class WarningsOnly(Console):
+    """Of what a session prints, only its warnings, each once."""
+
+    def __init__(self, console: Console):
+        super().__init__(quiet=True)
+        self._console = console
+        self._printed: set[str] = set()
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As rich's."""
+        said = str(objects[0]) if objects else ""
+        if said.startswith("warning") and said not in self._printed:
+            self._printed.add(said)
+            self._console.print(*objects, **options)
+
+
 def lines(stderr: bool = False, quiet: bool = False) -> Console:
     """Where sentences are printed, and the tables among them."""
     return _made(Lines, stderr, quiet=quiet, soft_wrap=not _is_terminal(stderr))

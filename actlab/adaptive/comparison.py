@@ -29,9 +29,9 @@ from actlab.adaptive.judgement import BLOCK, PairState
 from actlab.adaptive.outcomes import Judged
 from actlab.adaptive.search import Found
 from actlab.analysis.effects import Verdict
-from actlab.callbacks import Callback
-from actlab.callbacks.terminal import Shown
+from actlab.callbacks.terminal import StatusLine
 from actlab.config import Config, sweep
+from actlab.console import WarningsOnly
 from actlab.data import TokenCache
 from actlab.errors import UserError
 from actlab.files import read_json, write_atomically
@@ -97,7 +97,7 @@ class Comparison:
         self._n_pairs = math.comb(len(activations), 2)
         self._path, self._budget, self._command = workdir, budget, [*command]
         self._console, self._show = console, show
-        self._quiet = _Warnings(console)
+        self._quiet = WarningsOnly(console)
         self._compiled: dict[Any, Any] = {}
         self._tokens: TokenCache | None = None
         self._known = self._begin(scales)
@@ -420,7 +420,7 @@ class Comparison:
             data, parts = session.description(prepared.tokens), list(groups.values())
             manifest.begin(records, prepared.config, data, self._command, parts, computed, origins, planned=True)
             training = session.Session(prepared, records, self._quiet, self._compiled)
-            with _Status(self._console) as display:
+            with StatusLine(self._console) as display:
                 stopped = training.train(steps, stop, display)[1]
         if not stopped and worth:
             self._trained[width] += worth
@@ -493,50 +493,3 @@ def _widened(config: Config, scales: int) -> dict[int, Config]:
 
 def _place(config: Config) -> Place:
     return config.model.activation, config.optimizer.learning_rate
-
-
-class _Warnings(Console):
-    """Of what a session prints, only its warnings, each once."""
-
-    def __init__(self, console: Console):
-        super().__init__(quiet=True)
-        self._console = console
-        self._printed: set[str] = set()
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        """As rich's."""
-        said = str(objects[0]) if objects else ""
-        if said.startswith("warning") and said not in self._printed:
-            self._printed.add(said)
-            self._console.print(*objects, **options)
-
-
-class _Status:
-    """A line on the terminal that says what is training; nothing in a file."""
-
-    def __init__(self, console: Console):
-        self._status = console.status("") if console.is_terminal else None
-
-    def __enter__(self) -> "_Status":
-        if self._status:
-            self._status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._status:
-            self._status.stop()
-
-    def program(self, shown: Shown, step: int, peak: float | None) -> Callback:
-        """See session.Displayed."""
-        return _Steps(self._status, shown)
-
-
-class _Steps(Callback):
-    def __init__(self, status: Any, shown: Shown):
-        self._status, self._shown = status, shown
-
-    def on_steps(self, step: int, taken: Any, tokens_per_second: float) -> None:
-        """Updates the line."""
-        if self._status:
-            names = ", ".join(self._shown.names)
-            self._status.update(f"training {names}: step {step}/{self._shown.n_steps}")

@@ -1,6 +1,6 @@
 """The terminal: a live table with a row per program, and a line per evaluation, which is printed to files too.
 
-Tally counts what they show: losses, the best so far, spikes, divergence.
+Tally counts what they show: losses, the best so far, spikes, divergence. StatusLine is the short form of comparisons.
 """
 
 import datetime
@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from rich.console import Console
 from rich.progress import Progress, Task, TaskID
+from rich.status import Status
 from rich.table import Table
 
 from actlab.callbacks import Callback, ResumeContext
@@ -260,3 +261,34 @@ def left(task: Task) -> str:
     """The time a task will still take, as h:mm:ss; empty until its speed is known, and after its end."""
     seconds = None if task.finished else task.time_remaining
     return "" if seconds is None else str(datetime.timedelta(seconds=round(seconds)))
+
+
+class StatusLine:
+    """A line on the terminal that says what is training; nothing in a file."""
+
+    def __init__(self, console: Console):
+        self._status = console.status("") if console.is_terminal else None
+
+    def __enter__(self) -> "StatusLine":
+        if self._status:
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status:
+            self._status.stop()
+
+    def program(self, shown: Shown, step: int, peak: float | None) -> Callback:
+        """See session.Displayed."""
+        return _StatusSteps(self._status, shown)
+
+
+class _StatusSteps(Callback):
+    def __init__(self, status: Status | None, shown: Shown):
+        self._status, self._shown = status, shown
+
+    def on_steps(self, step: int, taken: Mapping[int, Steps], tokens_per_second: float) -> None:
+        """Updates the line."""
+        if self._status:
+            names = ", ".join(self._shown.names)
+            self._status.update(f"training {names}: step {step}/{self._shown.n_steps}")
