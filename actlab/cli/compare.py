@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
     console = lines()
     answer = api.compare(
         names,
-        budget=given.budget,
+        budget=api.budget_seconds(given.budget),
         text=given.text,
         field=given.field,
         config=request.config,

@@ -34,9 +34,9 @@ def test_a_test_that_forgets_the_looks_is_found(monkeypatch):
     def fixed(n_seeds, n_pairs):
         return np.where(np.arange(1, n_seeds + 1) < 7, math.inf, 2.1)
 
-    assert of_world("optima between rates").holds
+    assert of_world("lopsided").holds
     monkeypatch.setattr(judgement, "_critical", fixed)
-    assert not of_world("optima between rates").holds
+    assert not of_world("lopsided").holds
 
 
 def test_rates_that_are_not_the_best_are_found(monkeypatch):

@@ -28,7 +28,7 @@ def test_all_holds_where_there_are_no_results(run, monkeypatch):
     monkeypatch.setattr(validity, "WORLDS", (*validity.WORLDS[:3], validity.WORLDS[-1]))
     code, out = run("--n_seeds=6", "--seed=1")
     assert code == 0
-    assert "all 12 checks hold, over 100 simulated studies each; 2 known limits are shown" in out
+    assert "all 13 checks hold, over 100 simulated studies each; 2 known limits are shown" in out
     assert "10% of the seeds collapse at the top rate" in out and "; power " in out
     assert "saves runs" in out
 

@@ -325,7 +325,7 @@ PYTHONS = [
     (
         "from actlab import config\ndef get_config():\n  c = config.default()\n"
         "  c.sweep = {'seed': range(10**9)}\n  return c",
-        "list",
+        "1,000,000,000 runs",
     ),
 ]
 
