@@ -3,7 +3,7 @@
 import io
 import pathlib
 
-from actlab.console import Lines, lines
+from actlab.console import Lines, WarningsOnly, lines
 from actlab.sweeps import announce
 
 
@@ -33,3 +33,11 @@ def test_the_names_of_runs_are_whole_however_narrow_the_console():
     announce.results(Lines(file=file, width=60), rows, pathlib.Path("w"))
     first_column = "".join(line.split(" ")[0] for line in file.getvalue().splitlines())
     assert f"{'long' * 12}-seed1{'long' * 12}-seed2" in first_column
+
+
+def test_of_a_session_within_another_only_warnings_are_printed_each_once():
+    file = io.StringIO()
+    quiet = WarningsOnly(Lines(file=file))
+    for text in ("data        mine", "warning     slow", "warning     slow", "warning     other", "results     w"):
+        quiet.print(text)
+    assert file.getvalue().splitlines() == ["warning     slow", "warning     other"]

@@ -312,6 +312,16 @@ def test_an_activation_that_is_shown_to_be_higher_is_not_called_the_lowest():
     assert dataclasses.replace(turned, activations=tuple(swapped)).sentences[0].startswith("Take low")
 
 
+def test_an_open_activation_may_be_lower_than_the_best_where_a_third_is_shown_to_beat_it():
+    base = np.linspace(1.0, 1.01, 8)
+    answer = answer_of({"beaten": base - 0.02, "best": base, "third": base + 0.5})
+    verdicts = dict(zip((("beaten", "best"), ("beaten", "third"), ("best", "third")), answer.pairs, strict=True))
+    verdicts["beaten", "best"] = dataclasses.replace(verdicts["beaten", "best"], verdict=Verdict.UNDECIDED)
+    verdicts["beaten", "third"] = dataclasses.replace(verdicts["beaten", "third"], verdict=Verdict.REFUTED)
+    said = str(dataclasses.replace(answer, pairs=tuple(verdicts.values())))
+    assert "So far best is lowest." in said and "beaten is open: 0.020 lower so far" in said
+
+
 def test_a_bound_near_zero_is_not_rounded_to_it():
     answer = answer_of({"a": np.zeros(8), "b": 0.02 + np.linspace(-0.01, 0.01, 8)})
     (pair,) = answer.pairs

@@ -196,3 +196,12 @@ def test_many_seeds_are_told_by_their_range_and_a_single_place_without_its_name(
     assert by_place(lanes, np.array([1.5, *[1.25] * 6, np.nan])) == ["1.2500 to 1.5000, 8 seeds"]
     assert by_place(lanes, np.full(8, np.nan)) == ["nan, 8 seeds"]
     assert by_place(lanes[:2], np.array([1.0, 2.0])) == ["seed 0 1.0000, seed 1 2.0000"]
+
+
+def test_a_status_line_tells_what_trains_on_a_terminal_and_leaves_a_file_empty(console):
+    with terminal.StatusLine(console) as line:
+        line.program(described(), 0, None).on_steps(5, taken(1.0, 1.0, 1.0), 100.0)
+        console.print("a line")
+    printed = console.file.getvalue()
+    assert ("training a, b, c: step 5/12" in printed) == console.is_terminal
+    assert console.is_terminal or printed == "a line\n"
