@@ -180,6 +180,9 @@ def function_values(configs: Iterable[Config]) -> FunctionValues:
     Trained parameters have their initial values; values that are not finite are None.
     """
     names = sorted({name for config in configs for name in named_activations(config).values()})
+    # The check takes half a second. Those that come with actlab are checked by its tests.
+    for own in (activations.get(name) for name in names if not activations.is_built_in(name)):
+        (require_elementwise if own.elementwise else require_own_rows)(own)
     return {name: _values(activations.get(name)) for name in names}
 
 
@@ -207,7 +210,6 @@ def require_same_own(workdir: Workdir, configs: Iterable[Config]) -> None:
 
 @functools.cache
 def _values(record: Activation) -> dict[str, list[float | None]]:
-    (require_elementwise if record.elementwise else require_own_rows)(record)
     x = jnp.asarray(manifest.INPUTS)
     try:
         fn, slope = jax.jvp(record.fn, (x,), (jnp.ones_like(x),))

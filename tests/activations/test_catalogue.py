@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from actlab import activations
-from actlab.activations import catalogue
+from actlab.activations import catalogue, definition
 from actlab.errors import UserError
 
 GATES = {
@@ -30,6 +30,12 @@ def test_a_record_says_what_it_is(name):
     record = activations.get(name)
     assert record.name == name and record.formula and record.source
     assert record.gated == (name in GATES)
+
+
+@pytest.mark.parametrize("name", activations.names())
+def test_units_do_not_mix_but_in_records_that_say_so_and_rows_never_do(name):
+    record = activations.get(name)  # whose start of a training does not check it, as it does those of users
+    (definition.require_elementwise if record.elementwise else definition.require_own_rows)(record)
 
 
 def test_the_defaults_of_a_function_are_the_numbers_of_its_record():
