@@ -27,6 +27,7 @@ def of_world(words, n_seeds=8, repeats=300):
     return validity._of_world(world(words), n_seeds, repeats, 0)
 
 
+@pytest.mark.slow
 def test_all_worlds_hold_but_the_known_limits():
     checks = list(validity.check([], 6, REPEATS, 0))
     assert all(one.holds for one in checks)

@@ -93,6 +93,9 @@ def test_a_sweep_that_is_killed_ends_with_the_same_bits(server, whole, tmp_path)
     # In the first quarter of a session, so that something is left to kill.
     assert kill_again_and_again(server, tmp_path / "w", [rng.randrange(n_events // 4) for _ in range(3)]) == 3
     require_same(tmp_path / "w", workdir)
+    # Among the last: the seals and tables of a sweep that is trained.
+    assert kill_again_and_again(server, tmp_path / "late", [n_events - 8]) == 1
+    require_same(tmp_path / "late", workdir)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from actlab.training.step import Lane
 
 
 def of_width(tiny, width, **changes):
-    shape = {"n_layers": 2, "d_model": width, "n_heads": max(1, width // 32), "init": "fan_in", **changes}
+    shape = {"n_layers": 1, "d_model": width, "n_heads": max(1, width // 32), "init": "fan_in", **changes}
     return replace(
         tiny,
         **{f"model.{name}": value for name, value in shape.items()},
@@ -73,8 +73,8 @@ def test_under_mup_drawn_matrices_shrink_with_the_root_of_the_width(tiny, init):
     """Yang et al. 2022, table 8: variance 1 / fan_in for hidden matrices, constant for embeddings."""
 
     def deviations(width):
-        config = of_width(tiny, width, parametrization="mup", init=init, n_layers=1)
-        params = jax.tree_util.tree_leaves_with_path(models.build(config.model).init(jax.random.key(0)))
+        config = of_width(tiny, width, parametrization="mup", init=init)
+        params = jax.tree_util.tree_leaves_with_path(jax.jit(models.build(config.model).init)(jax.random.key(0)))
         return {jax.tree_util.keystr(path): np.std(array) for path, array in params if array.ndim > 1}
 
     narrow, wide = deviations(64), deviations(256)
@@ -104,7 +104,7 @@ def test_hidden_units_need_not_widen_with_the_model(tiny, changes):
         model, (start, end, _) = trained(of_width(tiny, width, parametrization="mup", **changes), [1e-2], rows)
         before, after = (jax.tree.map(lambda leaf: leaf[0], state.params) for state in (start, end))
         a_TF = model.hidden(before, rows[0, :, :-1])[2][-1].a_TF
-        kernels = (params["block_1"]["feed_forward"]["down"]["kernel"] for params in (after, before))
+        kernels = (params["block_0"]["feed_forward"]["down"]["kernel"] for params in (after, before))
         return float(jnp.sqrt(jnp.square(a_TF @ jnp.subtract(*kernels)).mean()))
 
     assert of_down(256) == pytest.approx(of_down(64), rel=0.4)
