@@ -141,6 +141,12 @@ def require_fitting(config: Config, origin: Origin, tokenizer: Tokenizer) -> Non
             raise _differs(f"model.activation (block {index})", repr(ours_have), repr(theirs_have), origin)
     if origin.tokenizer is not None and origin.tokenizer.hash != tokenizer.hash:
         raise _differs("data.tokenizer", repr(config.data.tokenizer), f"another, {origin.tokenizer.name!r}", origin)
+    if origin.tokenizer is None and tokenizer.name.startswith("bpe:"):
+        raise UserError(
+            f"config.data.tokenizer={tokenizer.name!r} is learned from the text, but {FIELD}={origin.name!r} was "
+            "trained with another, which it does not hold: put its tokenizer.json there, or name it, for example gpt2 "
+            "or bytes."
+        )
 
 
 def given(spec: ProgramSpec) -> tuple[list[Params], list[str]] | None:

@@ -255,6 +255,12 @@ def test_byte_pairs_of_a_hugging_face_directory_are_those_a_run_must_have(encode
     assert settle(f"dir:{folder}").data.tokenizer == f"dir:{folder}"
     with pytest.raises(UserError, match="config.data.tokenizer='bytes', but .* was trained with another, 'dir:"):
         settle("bytes")
+    for name in tokenizers.FILES:
+        (folder / name).unlink(missing_ok=True)
+    assert not any((folder / name).exists() for name in ("tokenizer.json", "vocab.json"))
+    assert settle("bytes").data.tokenizer == "bytes"
+    with pytest.raises(UserError, match="'bpe:260' is learned from the text, but .*hf' was trained with another"):
+        settle("bpe:260")
 
 
 @pytest.mark.parametrize(
