@@ -208,6 +208,8 @@ def _with_documents(view: View, results: Sequence[Result]) -> View:
 
 def _of_runs(results: Sequence[Result]) -> Iterator[str]:
     counts = collections.Counter(result.failed for result in results)
+    if set(counts) == {""} and all(result.trivial_loss is not None for result in results):
+        return
     words = [f"{counts['collapsed']} collapsed", f"{counts['diverged']} diverged"]
     if any(result.trivial_loss is None for result in results):
         words[0] = "collapse is not known, for lack of a column trivial_loss"
@@ -233,10 +235,16 @@ def _warnings(found: Sequence[View]) -> Iterator[str]:
         elif n_seeds < SEEDS:
             yield f"{n_seeds} seeds: of differences at own best rates {SEEDS} or more find as much as a t test would"
     for other in found[1:]:
-        if other.standings and other.standings[0].activation != main.standings[0].activation:
+        if main.grid is None or other.grid is None or not other.standings:
+            continue
+        # A run that is cut has no test loss at its cut: both are then read on validation.
+        alike = other.grid.read_on == main.grid.read_on
+        before = (main.standings if alike else rank(main.grid.on_validation()))[0].activation
+        if other.standings[0].activation != before:
+            split = "" if alike else ", by validation losses"
             yield (
-                f"the winner changes: {main.standings[0].activation} at equal parameters, "
-                f"{other.standings[0].activation} at equal {other.name}"
+                f"the winner changes: {before} at equal parameters, {other.standings[0].activation} at equal "
+                f"{other.name}{split}"
             )
     for reason in dict.fromkeys(standing.unresolved for standing in main.standings if standing.unresolved):
         names = [standing.activation for standing in main.standings if standing.unresolved == reason]
@@ -446,10 +454,11 @@ def _pairs(view: View) -> Iterator[RenderableType]:
 
 
 def _views(views: Sequence[View]) -> Table:
-    grid = _grid("equal", "budget", "ranking")
+    grid, main = _grid("equal", "budget", "ranking"), views[0].grid
     for one in views:
         order = ", ".join(f"{standing.activation} {_number(standing.loss)}" for standing in one.standings)
-        grid.add_row(one.name, one.words, order or one.reason)
+        cut = main and one.grid and main.read_on != one.grid.read_on  # of which no run has a test loss
+        grid.add_row(one.name, one.words, f"{order} (on validation)" if cut else order or one.reason)
     return grid
 
 

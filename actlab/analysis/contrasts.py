@@ -75,6 +75,15 @@ class Grid:
         scores = (score for cells in self.cells.values() for cell in cells.values() for score in cell.values())
         return "validation" if any(score.test is None for score in scores) else "test"
 
+    def on_validation(self) -> "Grid":
+        """The same without the losses on test."""
+        return Grid.of(
+            (arm, rate, seed, score._replace(test=None))
+            for arm, cells in self.cells.items()
+            for rate, cell in cells.items()
+            for seed, score in cell.items()
+        )
+
     def rates(self, *names: str) -> tuple[float, ...]:
         """Learning rates that all of these arms were trained at, rising."""
         return tuple(sorted(set.intersection(*(set(self.cells.get(name, ())) for name in names)))) if names else ()

@@ -132,6 +132,18 @@ def test_a_warning_where_the_winner_changes(tables):
     assert not any("winner" in warning for warning in comparison.warnings)
 
 
+def test_a_winner_changes_by_the_budget_and_not_by_the_split_that_is_read(tables):
+    """On validation gelu is the lower, by 0.1; on test relu. Where gelu is cut, both are read on validation."""
+    for seconds, changes in ((8.0 / 0.99, False), (16.0, True)):
+        runs = results(tables, seconds=seconds)
+        tested = {"gelu": 2.0, "relu": 1.9}
+        (comparison,) = compare([dataclasses.replace(run, test_loss=tested[run.activation]) for run in runs])
+        assert comparison.main.standings[0].activation == "relu"
+        told = [warning for warning in comparison.warnings if "winner" in warning]
+        said = "the winner changes: gelu at equal parameters, relu at equal seconds, by validation losses"
+        assert told == ([said] if changes else [])
+
+
 def test_a_speed_goes_before_the_time_of_a_session_that_compiled_too(tables):
     # 64 tokens a step: at 3,200 tokens/s fifty steps a second.
     timed = results(tables, seconds=800.0, tokens_per_second=1600.0)
