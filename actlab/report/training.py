@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import altair as alt
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from actlab.report import charts
 from actlab.report.page import Block, Choice, Controls, Figure, Rows, Section, Slider, Text, Value
@@ -79,7 +79,8 @@ def section(study: Study, shown: charts.Shown) -> list[Section]:
     spikes = "Spikes are unknown: traces.jsonl, which holds every step, is missing"
     if any(run.steps is not None for run in study.runs):
         marked = f", {len(found) - n_ends:,} of them marked" if n_spikes > len(found) - n_ends else ""
-        spikes = f"{n_spikes:,} spikes (loss or gradient norm above mean + 6 sd of the 128 steps before){marked}"
+        what = "loss or gradient norm above mean + 6 sd of the 128 steps before, or not finite"
+        spikes = f"{n_spikes:,} spikes ({what}){marked}"
     words = f"{diverged} of {len(study.runs)} runs diverged. {spikes}"
     return [Section("training", "Training curves", (*blocks, Text(f"{words}.", "note")))]
 
@@ -163,10 +164,11 @@ def marks(study: Study) -> tuple[list[Mark], int]:
     Spikes are known where traces hold every step.
     """
     ended = [mark for run in study.runs if run.status == "diverged" and (mark := _end(run))]
-    spikes = [mark for run in study.runs for mark in _spikes(run)]
+    spiking = [(run, _spiking(run)) for run in study.runs]
+    spikes = [mark for run, found_S in spiking for mark in _spikes(run, found_S)]
     # Evenly thinned, so that no run loses all of its own.
     stride = max(1, -(-len(spikes) // _MOST_MARKS))
-    return [*ended, *spikes[::stride]], len(spikes)
+    return [*ended, *spikes[::stride]], sum(int(found_S.sum()) for _, found_S in spiking)
 
 
 def _end(run: Run) -> Mark | None:
@@ -178,13 +180,17 @@ def _end(run: Run) -> Mark | None:
     return Mark(run, "diverged", 0, initial[0]) if initial else None
 
 
-def _spikes(run: Run) -> Iterator[Mark]:
+def _spiking(run: Run) -> Bool[np.ndarray, "S"]:
     if run.steps is None:
-        return
-    loss_S = run.steps.loss_S
-    found = traces.spikes(loss_S) | traces.spikes(run.steps.grad_norm_S)
-    for index in np.flatnonzero(found & np.isfinite(loss_S)):  # a loss of NaN has no place on the axis
-        yield Mark(run, "spike", int(index) + 1, float(loss_S[index]))
+        return np.zeros(0, bool)
+    return traces.spikes(run.steps.loss_S) | traces.spikes(run.steps.grad_norm_S)
+
+
+def _spikes(run: Run, spiking_S: Bool[np.ndarray, "S"]) -> Iterator[Mark]:
+    if run.steps is not None:
+        loss_S = run.steps.loss_S
+        for index in np.flatnonzero(spiking_S & np.isfinite(loss_S)):  # a loss of NaN has no place on the axis
+            yield Mark(run, "spike", int(index) + 1, float(loss_S[index]))
 
 
 def _spaced(count: int, most: int) -> list[int]:

@@ -1,5 +1,6 @@
 """Training curves: means over spans, bands over seeds, spikes and divergences."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -9,6 +10,7 @@ import pytest
 from actlab.report import charts, training
 from actlab.report.page import Figure
 from actlab.report.study import read
+from actlab.workdir import traces
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +58,10 @@ def test_spikes_and_divergences_are_marked_where_they_are(found):
     mine = [mark.step for mark in spikes if mark.run is found.runs[0]]
     assert set(mine) <= set(range(1071, 2001, 97))
     assert n_spikes == sum(int(run.row["spikes"]) for run in found.runs)
+    ended = next(run for run in found.runs if run.status == "diverged")
+    lost = ended.steps._replace(loss_S=np.append(ended.steps.loss_S[:-1], np.nan))
+    _, n_lost = training.marks(dataclasses.replace(found, runs=(dataclasses.replace(ended, steps=lost),)))
+    assert n_lost == traces.summary(lost.loss_S, lost.grad_norm_S)["spikes"] > 0
 
 
 def test_without_traces_curves_come_from_the_logged_rows(workdirs, six, tmp_path):
