@@ -45,7 +45,7 @@ def check(workdir: Workdir) -> Checked:
         else:
             sound[part] = one["step"]
     changed = _changed(workdir, manifest)
-    problems += [f"{name} is not as it was written" for name in changed]
+    problems += changed.values()
     rows = {}
     if not changed and RESULTS in manifest.get("files", {}):
         own = {run for part in sound for run in parts[part]}
@@ -62,10 +62,11 @@ def _has_its_config(workdir: Workdir, manifest: Mapping[str, Any]) -> bool:
     )
 
 
-def _changed(workdir: Workdir, manifest: Mapping[str, Any]) -> list[str]:
-    """The files made from rows that are not as they were written."""
-    files = manifest.get("files", {})
-    return [name for name, digests in files.items() if sha256(workdir.path / name) not in digests]
+def _changed(workdir: Workdir, manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The files made from rows that are not as they were written, with a clause for each."""
+    found = {name: sha256(workdir.path / name) for name in manifest.get("files", {})}
+    how = {name: "not as it was written" if digest else "missing" for name, digest in found.items()}
+    return {name: f"{name} is {how[name]}" for name in found if found[name] not in manifest["files"][name]}
 
 
 def difference(found: Sealed, sealed: Mapping[str, Any]) -> str | None:
@@ -107,8 +108,8 @@ def statuses(workdir: Workdir) -> dict[str, str]:
     Raises:
         UserError: if the table, or the manifest, is not as it was written.
     """
-    if changed := _lasting(workdir, lambda: _changed(workdir, workdir.manifest())):
-        raise UserError(f"{workdir.path}: {changed[0]} is not as it was written: {_MEND}")
+    if changed := _lasting(workdir, lambda: list(_changed(workdir, workdir.manifest()).values())):
+        raise UserError(f"{workdir.path}: {changed[0]}: {_MEND}")
     return {row["run"]: row["status"] for row in workdir.results()}
 
 

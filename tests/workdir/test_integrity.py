@@ -129,6 +129,8 @@ def test_a_kill_between_manifest_and_results_leaves_results_that_are_believed(co
     assert not check(copied).problems
     (copied / RESULTS).write_bytes(table(changed[:2]))
     assert check(copied).problems == ["results.csv is not as it was written"]
+    (copied / RESULTS).unlink()
+    assert check(copied).problems == ["results.csv is missing"]
 
 
 def only_the_first(patch):
