@@ -227,7 +227,8 @@ def _ours(name: str, folder: pathlib.Path, run: str | None) -> Origin:
     try:
         found = trained.find(folder, run)
     except UserError as error:
-        raise UserError(f"{FIELD}={name!r}: {error} A run of a sweep is named after a colon.") from error
+        hint = " A run of a sweep is named after a colon." if str(error).startswith("--run") else ""
+        raise UserError(f"{FIELD}={name!r}: {error}{hint}") from error
 
     def load() -> tuple[Params, str]:
         whole = trained.load(folder, run)
