@@ -150,6 +150,10 @@ class Workdir:
             )
         if path:
             ours, other = config_lib.flat(config)[path], config_lib.flat(theirs)[path]
+            if path == "sweep":
+                axes, others = dict(ours), dict(other)
+                axis = next(axis for axis in [*others, *axes] if others.get(axis) != axes.get(axis))
+                ours, other, path = axes.get(axis, ()), others.get(axis, ()), f"sweep.{axis}"
             # The schedule depends on the number of steps.
             longer = (
                 " and, to train on from its weights, set finetune.from_checkpoint" if path == "train.n_steps" else ""
