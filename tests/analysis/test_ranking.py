@@ -1,10 +1,12 @@
 """Views at equal parameters, FLOPs and seconds; standings."""
 
 import dataclasses
+import io
 
 import pytest
+from rich.console import Console
 
-from actlab.analysis.comparison import compare
+from actlab.analysis.comparison import compare, show
 from actlab.analysis.conditions import conditions
 from actlab.analysis.contrasts import Grid, Score
 from actlab.analysis.ranking import rank, views
@@ -142,6 +144,10 @@ def test_a_winner_changes_by_the_budget_and_not_by_the_split_that_is_read(tables
         told = [warning for warning in comparison.warnings if "winner" in warning]
         said = "the winner changes: gelu at equal parameters, relu at equal seconds, by validation losses"
         assert told == ([said] if changes else [])
+        console = Console(file=io.StringIO(), width=200)
+        console.print(show(comparison))
+        lines = {line.split()[0]: line for line in console.file.getvalue().splitlines() if line.strip()}
+        assert "(on validation)" in lines["seconds"] and "(on" not in lines["parameters"]
 
 
 def test_a_speed_goes_before_the_time_of_a_session_that_compiled_too(tables):

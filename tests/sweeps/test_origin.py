@@ -297,11 +297,12 @@ def test_a_workdir_without_a_checkpoint_says_so(wish, pretrained, tmp_path):
     (tmp_path / "started").mkdir()
     for name in ("config.json", "manifest.json"):
         (tmp_path / "started" / name).write_text((pretrained / name).read_text())
-    with pytest.raises(UserError, match="from_checkpoint="):
+    with pytest.raises(UserError, match="from_checkpoint=") as told:
         run(
             replace(wish, **{"finetune.from_checkpoint": f"{tmp_path / 'started'}:gelu-lr0.001-seed1", "sweep": {}}),
             tmp_path / "w",
         )
+    assert "after a colon" not in str(told.value), "a run is named"
 
 
 FOLDED = {"model.kind": "encoder", "model.use_bias": True, "model.norm_position": "post", "model.d_ff": 40}
