@@ -149,17 +149,18 @@ class Workdir:
                 f"the order that {known} has."
             )
         if path:
-            ours, other = config_lib.flat(config)[path], config_lib.flat(theirs)[path]
+            ours, other = (repr(config_lib.flat(one)[path]) for one in (config, theirs))
             if path == "sweep":
-                axes, others = dict(ours), dict(other)
+                axes, others = dict(config.sweep), dict(theirs.sweep)
                 axis = next(axis for axis in [*others, *axes] if others.get(axis) != axes.get(axis))
-                ours, other, path = axes.get(axis, ()), others.get(axis, ()), f"sweep.{axis}"
+                ours, other = (str(one.get(axis, "not swept")) for one in (axes, others))
+                path = f"sweep.{axis}"
             # The schedule depends on the number of steps.
             longer = (
                 " and, to train on from its weights, set finetune.from_checkpoint" if path == "train.n_steps" else ""
             )
             raise UserError(
-                f"--workdir={self.path} belongs to another config: config.{path} is {other!r} there and {ours!r} here; "
+                f"--workdir={self.path} belongs to another config: config.{path} is {other} there and {ours} here; "
                 f"use the config that began it, or choose another workdir{longer}."
             )
 

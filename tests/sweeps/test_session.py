@@ -78,6 +78,9 @@ def test_a_workdir_takes_more_seeds_and_rates_of_its_design(small_sweep, finishe
     assert run(small_sweep, tmp_path / "w") == 0, "it is this config's workdir now"
     with pytest.raises(UserError, match=r"another config: config.sweep.seed is \(1, 2\) there and \(1, 3\) here"):
         run(replace(small_sweep, sweep={**dict(small_sweep.sweep), "seed": (1, 3)}), tmp_path / "w", extend=True)
+    with pytest.raises(UserError, match=r"sweep.optimizer.weight_decay is not swept there and \(0.1, 0.2\) here"):
+        axes = {**dict(small_sweep.sweep), "optimizer.weight_decay": (0.1, 0.2)}
+        run(replace(small_sweep, sweep=axes), tmp_path / "w", extend=True)
     turned = dict(reversed(small_sweep.sweep))
     with pytest.raises(UserError, match="has the runs of config.sweep in another order"):
         run(replace(small_sweep, sweep=turned), tmp_path / "w")
