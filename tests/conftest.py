@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import dataclasses
+import gc
 import itertools
 import os
 import pathlib
@@ -32,6 +33,9 @@ for _name in ("FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIV
 _MEMORY = pathlib.Path("/dev/shm")
 if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 4 << 30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+
+# A session of tests keeps so many objects that Python's collector, as it is set, takes a twentieth of its time.
+gc.set_threshold(50_000, 20, 100)
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 hypothesis.settings.register_profile("actlab", deadline=None)  # no test asserts on time

@@ -49,7 +49,9 @@ def test_choosing_and_then_a_t_test_is_found_where_seeds_collapse(monkeypatch):
     assert not of_world("20% of the seeds collapse").holds and of_world("five level rates").holds
 
 
-@pytest.mark.parametrize("words", ["five level rates of one", "an optimum on the grid"])
+@pytest.mark.parametrize(
+    "words", ["five level rates of one", pytest.param("an optimum on the grid", marks=pytest.mark.slow)]
+)
 def test_rates_that_are_chosen_by_all_seeds_alone_are_found(monkeypatch, words):
     monkeypatch.setattr(effects, "t_test", lambda *_: 0.0)
     assert not of_world(words, n_seeds=10).holds
@@ -60,7 +62,10 @@ def test_rates_of_the_grid_alone_are_found_where_an_optimum_lies_between(monkeyp
     assert not of_world("an optimum on the grid").holds
 
 
-@pytest.mark.parametrize(("degree", "words"), [(2, "lopsided valleys, one"), (3, "far up the steep side")])
+@pytest.mark.parametrize(
+    ("degree", "words"),
+    [(2, "lopsided valleys, one"), pytest.param(3, "far up the steep side", marks=pytest.mark.slow)],
+)
 def test_one_curve_between_the_rates_alone_is_found(monkeypatch, degree, words):
     left_out = best_rates.left_out
     monkeypatch.setattr(best_rates, "left_out", lambda curves, _: left_out(curves, degree))

@@ -68,7 +68,7 @@ def test_under_mup_neither_sizes_nor_changes_grow_with_the_width(tiny, init):
     assert is_flat(growth(tiny, (64, 512), parametrization="mup", init=init))
 
 
-@pytest.mark.parametrize("init", ["fan_in", "gpt2"])
+@pytest.mark.parametrize("init", ["fan_in", pytest.param("gpt2", marks=pytest.mark.slow)])
 def test_under_mup_drawn_matrices_shrink_with_the_root_of_the_width(tiny, init):
     """Yang et al. 2022, table 8: variance 1 / fan_in for hidden matrices, constant for embeddings."""
 
@@ -88,14 +88,8 @@ def test_in_the_standard_parametrization_changes_grow(tiny):
     assert of_changes[0] > 0.3 and of_changes[3] > 0.3, "inputs of the hidden units, logits"
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"d_ff": 256},
-        pytest.param({"d_ff": 256, "activation": "swiglu"}, marks=pytest.mark.slow),
-        pytest.param({"d_hidden": 96}, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [{"d_ff": 256}, {"d_ff": 256, "activation": "swiglu"}, {"d_hidden": 96}])
 def test_hidden_units_need_not_widen_with_the_model(tiny, changes):
     """The second projection has as many inputs at every width: its change does about as much, by d_model a quarter."""
     rows = jnp.asarray(np.random.default_rng(0).integers(0, 24, (1, 8, tiny.model.context + 1)), jnp.int32)

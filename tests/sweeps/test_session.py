@@ -375,7 +375,7 @@ def test_the_header_says_how_often_the_text_is_read_and_warns_of_a_small_test_se
 
 def test_a_width_that_is_swept_leaves_the_feed_forward_open(small_sweep, tmp_path):
     """Otherwise a job of one width, or a second call, reads a base config whose d_ff is another width's."""
-    one = replace(small_sweep, sweep={"model.d_model": (16,)}, **{"model.activation": "relu", "train.n_steps": 2})
+    one = replace(small_sweep, sweep={"model.d_model": (8,)}, **{"model.activation": "relu"})
     for _ in range(2):
         assert run(one, tmp_path / "w") == 0
     assert load(tmp_path / "w/config.json").model.d_ff is None
@@ -414,11 +414,11 @@ def test_a_solo_run_is_its_lane_to_the_bit(small_sweep, finished, tmp_path):
 
 
 def test_axes_that_have_no_column_get_one(small_sweep, tmp_path):
-    sweep = {"train.eval_every, train.n_steps": ((2, 4), (4, 6))}
+    sweep = {"train.eval_every, train.n_steps": ((2, 12), (4, 6))}
     assert run(replace(small_sweep, sweep=sweep, **{"model.activation": "relu"}), tmp_path / "w") == 0
     rows = results(tmp_path / "w")
     assert [(row["train.eval_every"], row["train.n_steps"], row["steps"]) for row in rows.values()] == [
-        ("2", "4", "4"),
+        ("2", "12", "12"),
         ("4", "6", "6"),
     ]
 

@@ -179,7 +179,9 @@ def test_the_loss_is_the_mean_over_masked_places_only(tiny):
     assert found.hits == right.sum()
 
 
-@pytest.mark.parametrize("changes", [{}, {"model.norm_position": "pre", "model.activation": "swiglu"}])
+@pytest.mark.parametrize(
+    "changes", [{}, pytest.param({"model.norm_position": "pre", "model.activation": "swiglu"}, marks=pytest.mark.slow)]
+)
 def test_one_batch_can_be_learned_by_heart(tiny, changes):
     config, model, objective = encoder(tiny, **CONSTANT, **changes)
     lane, step = Lane(np.int32(1), np.float32(1e-2), np.float32(0)), step_of(model, config, objective)
@@ -195,6 +197,7 @@ def test_one_batch_can_be_learned_by_heart(tiny, changes):
 LANES = (Lane(1, 1e-3, 0.1), Lane(2, 1e-2, 0.0))
 
 
+@pytest.mark.slow
 def test_each_lane_is_the_solo_run_with_masks_of_its_own_seed(build, tiny):
     config, _, objective = encoder(tiny, **{"train.n_steps": 8})
     rows = np.stack([rows_of(4, 8, seed) for seed in range(3)])

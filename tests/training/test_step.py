@@ -38,7 +38,9 @@ def test_a_lane_has_the_traced_fields_in_the_order_of_the_schema():
     assert list(Lane._fields) == [path.split(".")[-1] for path in config_lib.paths("traced")]
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh", "swiglu"])
+@pytest.mark.parametrize(
+    "activation", ["relu", *(pytest.param(name, marks=pytest.mark.slow) for name in ("tanh", "swiglu"))]
+)
 def test_one_batch_can_be_learned_by_heart(tiny, activation):
     changes = {"model.activation": activation, "optimizer.learning_rate": 2e-2, "optimizer.schedule": "constant"}
     step, state, windows, _, _ = setting(tiny, **changes)
