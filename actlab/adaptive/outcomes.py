@@ -89,13 +89,13 @@ def _results(path: pathlib.Path) -> list[Result]:
 
 def _loss(run: Result) -> float:
     """The test loss in the unit of the answer; a failed run's trivial one, or without it the loss it began with."""
-    if run.failed:
-        loss = run.initial_loss if run.trivial_loss is None else run.trivial_loss
+    if run.failed:  # losses on the validation text
+        loss, length = run.initial_loss if run.trivial_loss is None else run.trivial_loss, run.bytes_per_token
     else:
         assert run.test_loss is not None
-        loss = run.test_loss
+        loss, length = run.test_loss, run.test_bytes_per_token or run.bytes_per_token
     # One per token becomes one per byte of text; of bytes the mark of the end is a byte too.
     if run.objective != "next_token" or run.tokenizer == "bytes":
         return loss
-    assert run.bytes_per_token is not None
-    return loss / run.bytes_per_token
+    assert length is not None
+    return loss / length

@@ -95,7 +95,13 @@ def margin_of(results: Sequence[Result]) -> float:
             f"the table has no column bytes_per_token, by which a margin in nats per byte is one in {one.unit}: give "
             f"the margin yourself, python -m actlab verdict --margin=NUMBER, in {one.unit}."
         )
-    return MARGINS["next_token"] * one.bytes_per_token
+    length = one.bytes_per_token
+    # Of the text that losses are read on. Rows of older versions do not have it of the test text.
+    known = [result for result in done if result.test_bytes_per_token is not None]
+    if known and all(result.test_loss is not None for result in done if result.learned):
+        require_one("test_bytes_per_token", known, operator.attrgetter("test_bytes_per_token"))
+        length = known[0].test_bytes_per_token or length
+    return MARGINS["next_token"] * length
 
 
 def _is_to_come(group: Iterable[Result]) -> bool:

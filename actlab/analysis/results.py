@@ -40,9 +40,9 @@ class Result:
     set, which chose nothing, and `documents` has it by document; None in tables without. `trivial_loss` is that of
     predicting each token from the one before it alone; of masked tokens that of predicting them without context, of
     documents from the shares of the classes; None where the table does not say. `bytes_per_token` is of the validation
-    text. `axes` are the further swept fields, `curve` the validation losses (step, loss) from metrics.jsonl or from the
-    column of that name ("400:1.62 800:1.38"), `cells` the row itself. A run that is `waiting`, since its study is not
-    trained to the end, has its place and no numbers.
+    text, `test_bytes_per_token` of the test text. `axes` are the further swept fields, `curve` the validation losses
+    (step, loss) from metrics.jsonl or from the column of that name ("400:1.62 800:1.38"), `cells` the row itself. A run
+    that is `waiting`, since its study is not trained to the end, has its place and no numbers.
     """
 
     run: str
@@ -68,6 +68,7 @@ class Result:
     test_floor: float | None = None
     trivial_loss: float | None = None
     bytes_per_token: float | None = None
+    test_bytes_per_token: float | None = None
     data_fingerprint: str = ""
     axes: Axes = ()
     curve: tuple[tuple[int, float], ...] = ()
@@ -313,6 +314,7 @@ def _result(
         test_floor=cells.optional("test_floor"),
         trivial_loss=cells.optional("trivial_loss"),
         bytes_per_token=cells.optional("bytes_per_token"),
+        test_bytes_per_token=cells.optional("test_bytes_per_token"),
         data_fingerprint=fingerprint,
         axes=axes,
         curve=curve or cells.curve(),

@@ -420,6 +420,7 @@ class Session:
             trivial = math.nan if spec.trivial is None else spec.trivial
             row |= {"objective": spec.objective.name, "lanes": len(spec.names)}
             row |= {"trivial_loss": trivial, "bytes_per_token": spec.bytes_per_token}
+            row |= {"test_bytes_per_token": spec.test_bytes_per_token}
             self._rows[name] = row | _scores(spec, name, metrics) | _further_axes(self._axes[name])
         names = [name for name in self._spec_of if name in self._rows]
         rows = [self._rows[name] for name in names]

@@ -22,7 +22,8 @@ class ProgramSpec:
     """R runs that compile to one program.
 
     `floor`, `unigram`, `majority` and `trivial` are what is known about the validation set, see data.rows.Scored;
-    `test_floor` is the floor of the test set, `bytes_per_token` the mean length of the validation tokens.
+    `test_floor` is the floor of the test set, and `bytes_per_token` and `test_bytes_per_token` are the mean lengths of
+    their tokens.
     """
 
     names: tuple[str, ...]
@@ -37,6 +38,7 @@ class ProgramSpec:
     test_floor: float | None
     trivial: float | None
     bytes_per_token: float
+    test_bytes_per_token: float
 
     @property
     def config(self) -> Config:
@@ -115,8 +117,9 @@ def prepare(names: Sequence[str], configs: Sequence[Config], tokens: TokenCache)
         tested.of_targets(cut(test.documents)),
     )
     known = (found.floor, found.unigram, found.majority, test.floor, found.trivial)
-    length = tokens.validation.n_bytes / (len(tokens.validation.tokens) - 1)  # the first one ends no document
-    return ProgramSpec(tuple(names), tuple(configs), model, objective, costs, feed, *known, length)
+    # The first token of a split ends no document.
+    lengths = (one.n_bytes / (len(one.tokens) - 1) for one in (tokens.validation, tokens.test))
+    return ProgramSpec(tuple(names), tuple(configs), model, objective, costs, feed, *known, *lengths)
 
 
 def model_of(config: Config) -> models.Model:

@@ -45,6 +45,9 @@ def test_a_loss_per_token_is_judged_per_byte_and_a_failed_run_by_its_trivial_los
     found = outcomes.judged(table(rows), NAMES, 1)
     assert (found.losses["gelu"][0], found.losses["relu"][0]) == (0.6, 1.5)
     assert found.unlucky == ["relu"] and found.unit == "nats/byte"
+    # A test loss by the test text, a trivial one by the validation text.
+    found = outcomes.judged(table([row | {"test_bytes_per_token": 3.0} for row in rows]), NAMES, 1)
+    assert (found.losses["gelu"][0], found.losses["relu"][0]) == (pytest.approx(0.8), 1.5)
 
 
 def test_a_rate_has_done_the_rungs_of_its_slowest_seed(tables, table):

@@ -237,6 +237,19 @@ def test_losses_are_equal_within_a_margin_per_byte_of_text(tables):
     (of_tokens,) = compare(tables.read(four), [lower("gelu", "relu")])
     assert (of_bytes.margin, of_bytes.unit) == (0.0025, "nats/byte")
     assert (of_tokens.margin, of_tokens.unit) == (0.01, "nats/token")
+    # Of the text that is read: that of the test set, where every run has a test loss.
+    shorter = [row | {"test_bytes_per_token": 2.0} for row in four]
+    tested = [row | {"test_loss": row["final_loss"]} for row in shorter]
+    found = [
+        compare(tables.read(rows), [lower("gelu", "relu")])[0] for rows in (shorter, tested, tested[:-1] + four[-1:])
+    ]
+    assert [(one.margin, one.main.grid.read_on) for one in found] == [
+        (0.01, "validation"),
+        (0.005, "test"),
+        (0.01, "validation"),
+    ]
+    mixed = [*tested[:-1], tested[-1] | {"test_bytes_per_token": ""}]
+    assert compare(tables.read(mixed), [lower("gelu", "relu")])[0].margin == 0.005, "a row of an older version"
     (masked,) = compare(tables.read([row | {"objective": "masked_token"} for row in four]))
     assert (masked.margin, masked.unit) == (0.005, "nats/masked token")
     with pytest.raises(UserError, match="no column bytes_per_token.*--margin=NUMBER, in nats/token"):

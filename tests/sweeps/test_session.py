@@ -20,7 +20,7 @@ from actlab.analysis import results as results_lib
 from actlab.config import load, replace
 from actlab.errors import UserError
 from actlab.sweeps import announce, plan, session, trained
-from actlab.training import checkpoint, loop, programs
+from actlab.training import checkpoint, loop, program_spec, programs
 from actlab.workdir import manifest, records, traces
 from actlab.workdir.records import Workdir
 
@@ -49,6 +49,8 @@ def test_a_sweep_leaves_a_row_per_run_in_the_order_of_its_axes(small_sweep, fini
     # A token is a byte of short words, or an end of text.
     assert all(0.5 < float(row["trivial_loss"]) < 2 for row in rows.values())
     assert {round(float(row["bytes_per_token"]), 2) for row in rows.values()} == {0.97}
+    tested = program_spec.open_data([small_sweep]).test
+    assert {float(row["test_bytes_per_token"]) for row in rows.values()} == {tested.n_bytes / (len(tested.tokens) - 1)}
     last = {row["run"]: row["loss"] for row in metrics(finished) if row["split"] == "validation"}
     assert {name: float(row["final_loss"]) for name, row in rows.items()} == last
     seen = [(row["run"], row["split"], row["step"]) for row in metrics(finished)]
