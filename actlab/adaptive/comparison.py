@@ -291,10 +291,19 @@ class Comparison:
         if last > self._width:
             took = ", ".join(f"{duration(self._run_seconds(width))} at {width}" for width in self._configs)
             self._console.print(f"widths      {', '.join(map(str, self._configs))}: a run takes about {took}")
+        judged = self._judged()
+        if self._known["rates"] and not self._wanting({width: one.seeds for width, one in judged.items()}):
+            self._console.print("            nothing is open that more seeds could decide")
+            return
         n_tests = self._n_tests() if last > self._width else self._n_pairs
         least = judgement.detectable(max(forecast.seeds, first), 1.0, n_tests)
         shown, spread = f"{least:.1f} standard deviations of a difference paired by seed", ""
-        if self._config.model.kind == "decoder":
+        base = judged[self._width]
+        if base.seeds >= first:
+            sd = max(base.sd(*pair) or 0.0 for pair in itertools.combinations(self._activations, 2))
+            shown = f"{least * sd:.3f} {base.unit}"
+            spread = f", if their standard deviation stays {sd:.2g}"
+        elif self._config.model.kind == "decoder":
             shown = f"{least * TYPICAL_SD:.3f} nats/byte"
             spread = f", if their standard deviation is as in our studies, {TYPICAL_SD:g}"
         where = " at each width" if last > self._width else ""

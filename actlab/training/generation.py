@@ -15,6 +15,7 @@ from actlab.errors import UserError
 from actlab.models.model import Cache, Model, Params
 
 COLDEST = 1e-6  # the lowest temperature at which logits stay finite
+HOTTEST = 1_000_000  # from which on every token is equally likely
 
 
 def write_text(
@@ -33,8 +34,14 @@ def write_text(
     When the context is full, the model continues from its second half.
 
     Raises:
-        UserError: for an encoder, a prompt that is not valid text, or a temperature at which logits overflow.
+        UserError: for an encoder, a prompt that is not valid text, a number out of its range, or a temperature at which
+            logits overflow.
     """
+    if not 0 <= temperature < HOTTEST:  # also for nan
+        raise UserError(f"temperature={temperature:g} must be a number from 0 to below {HOTTEST:,}.")
+    for name, number, least in (("n_tokens", n_tokens, 1), ("top_k", top_k, 0), ("seed", seed, 0)):
+        if not least <= number < 2**31:
+            raise UserError(f"{name}={number} must be a whole number from {least} to {2**31 - 1:,}.")
     if 0 < temperature < COLDEST:
         raise UserError(
             f"temperature={temperature:g} is too low to divide by: set it to 0, which takes the most likely token."

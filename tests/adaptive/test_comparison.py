@@ -2,6 +2,7 @@
 
 import dataclasses
 import html.parser
+import io
 import json
 import math
 import pathlib
@@ -13,7 +14,7 @@ from outcomes import results
 from rich.console import Console
 
 from actlab import activations, api
-from actlab.adaptive import comparison as comparison_lib, judgement
+from actlab.adaptive import comparison as comparison_lib, judgement, outcomes
 from actlab.adaptive.answer import Answer, Measured, Width, _oriented, duration, page
 from actlab.adaptive.comparison import Comparison
 from actlab.adaptive.search import RUNGS, Found, Task
@@ -62,17 +63,19 @@ class StopAt(StopSignal):
         return self.received is not None
 
 
-def compare(config, workdir, budget, stop=None, names=("relu", "tanh"), scales=None):
+def compare(config, workdir, budget, stop=None, names=("relu", "tanh"), scales=None, console=None):
     """With a clock on which every run that has begun takes a second."""
 
     def rows():
         return float(sum(len(results(file.parent)) for file in workdir.glob("*/results.csv")))
 
-    comparison = Comparison(config, names, workdir, budget, ["test"], Console(quiet=True), clock=rows, scales=scales)
+    comparison = Comparison(
+        config, names, workdir, budget, ["test"], console or Console(quiet=True), clock=rows, scales=scales
+    )
     return comparison.run(stop or StopSignal())
 
 
-def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(config, tmp_path):
+def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(config, tmp_path, monkeypatch):
     whole = compare(config, tmp_path / "whole", 30.0)
     assert whole.pairs[0].seeds >= judgement.first_look(1)
     rates = json.loads((tmp_path / "whole/comparison.json").read_text())["rates"]
@@ -108,6 +111,16 @@ def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(c
     for read in (results_lib.read, study.read):
         with pytest.raises(UserError, match="whole is a comparison"):
             read([tmp_path / "whole"])
+
+    def forecast():
+        console = Console(file=io.StringIO(), width=1000)
+        compare(config, tmp_path / "whole", 31.0, StopAt(0), console=console)
+        return console.file.getvalue()
+
+    one, other = (np.array(row) for row in outcomes.judged(tmp_path / "whole/judgement", rates, 1).losses.values())
+    assert f"if their standard deviation stays {(one - other).std(ddof=1):.2g}" in forecast()
+    monkeypatch.setattr(judgement.PairState, "settles", lambda *_: False)
+    assert "nothing is open that more seeds could decide" in forecast() and "then about" not in forecast()
 
     with pytest.raises(UserError, match="compares relu, tanh"):
         compare(config, tmp_path / "whole", 90.0, names=("tanh", "relu"))

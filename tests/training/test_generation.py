@@ -1,5 +1,7 @@
 """Drawing tokens and text: given tokens stay, draws follow the model, greedy text is that of full passes."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,6 +55,11 @@ def test_text_ends_at_the_end_of_the_document(tiny):
         ("encoder", {}, "config.model.kind='encoder'"),
         ("decoder", {"temperature": 1e-38}, "temperature=1e-38"),
         ("decoder", {"temperature": 9e-7}, "temperature=9e-07"),
+        ("decoder", {"temperature": -1.0}, "temperature=-1 must be .* from 0"),
+        ("decoder", {"temperature": math.nan}, "temperature=nan"),
+        ("decoder", {"top_k": -3}, "top_k=-3 must be .* from 0"),
+        ("decoder", {"n_tokens": 0}, "n_tokens=0 must be .* from 1"),
+        ("decoder", {"seed": 2**31}, "seed=2147483648"),
         ("decoder", {"prompt": "a\udcff"}, "UTF-8"),
     ],
 )
