@@ -127,7 +127,7 @@ def polynorm(
     slope is as steep as the formula says, 1 / rms(x).
     """
     # n(c v) = n(v) for c > 0. Dividing by the largest entry keeps x^3 from overflow and from underflow to 0.
-    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(x), axis=-1, keepdims=True, initial=0))
     # XLA divides by multiplying with the inverse, and it flushes the inverse of the largest numbers to 0.
     quarter = jnp.where(largest > 1, 0.25, 1)
     x = (x * quarter) / jnp.where(largest > 0, largest * quarter, 1)

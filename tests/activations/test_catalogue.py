@@ -38,6 +38,13 @@ def test_units_do_not_mix_but_in_records_that_say_so_and_rows_never_do(name):
     (definition.require_elementwise if record.elementwise else definition.require_own_rows)(record)
 
 
+def test_empty_arrays_stay_empty():
+    for name in activations.names():
+        for shape in ((0,), (2, 0), (0, 3)):
+            found = jax.eval_shape(jax.grad(lambda x, name=name: activations.get(name).fn(x).sum()), jnp.zeros(shape))
+            assert found.shape == shape, name
+
+
 def test_the_defaults_of_a_function_are_the_numbers_of_its_record():
     for record in map(activations.get, activations.names()):
         defaults = inspect.signature(record.fn).parameters
