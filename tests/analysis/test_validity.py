@@ -137,11 +137,12 @@ def aliases():
 def test_the_same_activation_under_two_names_is_never_called_different(small_sweep, aliases, tmp_path):
     axes = {"model.activation": aliases, "optimizer.learning_rate": (1e-3, 1e-2), "seed": tuple(range(1, 13))}
     assert session.run(replace(small_sweep, sweep=axes), "aa", tmp_path / "w", ["test"]) == 0
-    results = results_lib.read([tmp_path / "w"])
+    # So few steps end no better than the byte before tells, which must not make all of them failures here.
+    results = [dataclasses.replace(run, trivial_loss=None) for run in results_lib.read([tmp_path / "w"])]
     (one,) = compare(results, [lower(*aliases)])
     (pair,) = one.main.pairs
-    # Within a seed the two start alike and read the same text: they end alike, no better than the byte before tells.
-    assert pair.own_best.verdict == Verdict.EQUIVALENT and "every run failed" in pair.sensitivity.reason
+    # Within a seed the two start alike and read the same text: they end alike.
+    assert pair.own_best.verdict == Verdict.EQUIVALENT
     assert pair.own_best.effect.differences == (0.0,) * 12
 
     # The noise of real runs: twelve seeds of one of them dealt at random between two names, as if of two activations.
