@@ -38,6 +38,12 @@ def test_units_do_not_mix_but_in_records_that_say_so_and_rows_never_do(name):
     (definition.require_elementwise if record.elementwise else definition.require_own_rows)(record)
 
 
+def test_exponential_units_keep_the_sign_of_a_zero():
+    fns = [activations.get(name).fn for name in ("elu", "celu", "selu")]
+    for found in jax.jit(lambda x: [fn(x) for fn in fns])(jnp.array([0.0, -0.0])):
+        assert found.tolist() == [0, 0] and np.signbit(found).tolist() == [False, True]
+
+
 def test_empty_arrays_stay_empty():
     for name in activations.names():
         for shape in ((0,), (2, 0), (0, 3)):
