@@ -160,6 +160,7 @@ def _exponential_unit(x: Array, right: float, left: float, inverse: Fraction = F
     """Right x where x > 0, else left (e^(x inverse) - 1)."""
     slope, curvature = left * float(inverse), left * float(inverse) ** 2
     return with_derivatives(
+        # At 0 the left one would turn the sign of the zero.
         lambda x: jnp.where(x >= 0, right * x, -left * decay(*_distance(x, inverse)).lost),
         lambda x: jnp.where(x > 0, right, decay(*_distance(x, inverse)).times(slope)),
         lambda x: jnp.where(x > 0, 0, decay(*_distance(x, inverse)).times(curvature)),

@@ -95,13 +95,12 @@ def margin_of(results: Sequence[Result]) -> float:
             f"the table has no column bytes_per_token, by which a margin in nats per byte is one in {one.unit}: give "
             f"the margin yourself, python -m actlab verdict --margin=NUMBER, in {one.unit}."
         )
-    length = one.bytes_per_token
-    # Of the text that losses are read on. Rows of older versions do not have it of the test text.
+    # Losses are read on test where every run has one. Rows of older versions lack the length of its tokens.
     known = [result for result in done if result.test_bytes_per_token is not None]
-    if known and all(result.test_loss is not None for result in done if result.learned):
-        require_one("test_bytes_per_token", known, operator.attrgetter("test_bytes_per_token"))
-        length = known[0].test_bytes_per_token or length
-    return MARGINS["next_token"] * length
+    require_one("test_bytes_per_token", known, operator.attrgetter("test_bytes_per_token"))
+    on_test = all(result.test_loss is not None for result in done if result.learned)
+    length = known[0].test_bytes_per_token if known and on_test else None
+    return MARGINS["next_token"] * (length or one.bytes_per_token)
 
 
 def _is_to_come(group: Iterable[Result]) -> bool:

@@ -144,7 +144,9 @@ def encoder(tiny, **changes):
     return config, model, MaskedToken(SPECIALS, 20, 0.5, padded=True)
 
 
-CONSTANT = {"optimizer.schedule": "constant"}  # one program for two tests
+# One program for two tests each.
+CONSTANT = {"optimizer.schedule": "constant"}
+MAPPED = {"devices.lanes_by": "map", "train.n_steps": 8}
 
 
 def start(model, config):
@@ -197,9 +199,8 @@ def test_one_batch_can_be_learned_by_heart(tiny, changes):
 LANES = (Lane(1, 1e-3, 0.1), Lane(2, 1e-2, 0.0))
 
 
-@pytest.mark.slow
 def test_each_lane_is_the_solo_run_with_masks_of_its_own_seed(build, tiny):
-    config, _, objective = encoder(tiny, **{"train.n_steps": 8})
+    config, _, objective = encoder(tiny, **MAPPED)
     rows = np.stack([rows_of(4, 8, seed) for seed in range(3)])
     validation = jax.tree.map(lambda a: a.reshape(2, 4, *a.shape[1:]), objective.scored(rows_of(8, 8, 9)))
 
@@ -218,7 +219,7 @@ def test_each_lane_is_the_solo_run_with_masks_of_its_own_seed(build, tiny):
 
 
 def test_resumed_is_never_stopped_to_the_bit_masks_included(session, tmp_path, tiny):
-    config, _, objective = encoder(tiny, **{"devices.lanes_by": "map", "train.census_every": 12, "train.n_steps": 8})
+    config, _, objective = encoder(tiny, **MAPPED, **{"train.census_every": 12})
     validation = jax.tree.map(lambda a: a.reshape(2, 4, *a.shape[1:]), objective.scored(rows_of(8, 8, 9)))
     test = (validation,), np.where(validation.weights > 0, validation.places // 4, NO_DOCUMENT)
     feed = Feed(lambda seed, step, rows: rows_of(4, 8, seed + step)[rows], (config.seed,), validation, *test)

@@ -165,7 +165,6 @@ def test_batches_that_are_evaluated_together_have_the_losses_of_each_alone(build
     assert (together[0].accuracy is not None) == (kind == "encoder")
 
 
-@pytest.mark.slow
 def test_batches_that_are_evaluated_together_take_no_more_memory_than_training(build, tiny):
     config = replace(tiny, **{"model.n_layers": 6, "model.vocab_size": 4096})
     program = build(config, LANES[:1])
@@ -249,7 +248,6 @@ def test_probes_of_each_lane_are_those_of_the_solo_run(program_of, over):
     np.testing.assert_array_equal(dead[1], solo_dead[0])
 
 
-@pytest.mark.slow
 def test_lanes_in_turn_take_one_lanes_memory_and_a_copy_of_its_state(tiny, build):
     config = replace(tiny, **{"model.d_model": 64, "model.vocab_size": 2048, "devices.lanes_by": "map"})
     one, four = (memory_need(build(config, LANES[:1] * n).compile().functions.train) for n in (1, 4))
@@ -275,7 +273,6 @@ def test_float32_products_are_float32_on_a_gpu_unless_asked(tiny, dtype, precisi
         assert products and all(f"precision = [{precision}, {precision}]" in line for line in products)
 
 
-@pytest.mark.slow
 def test_recomputed_blocks_give_the_same_gradients(tiny, build):
     """How much memory that saves, only the compilers of GPUs and TPUs show: experiments/targets."""
     found, texts = [], []
