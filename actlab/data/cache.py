@@ -208,7 +208,7 @@ def make(dataset: Dataset, tokenizer: Tokenizer, folder: Path, *, show: bool = T
     total = sum(dataset.n_bytes.values())
     n_tokens: dict[str, int] = {}
     with preparing.fresh(folder) as draft:
-        with preparing.track(f"tokenizing {dataset.name} with {tokenizer.name}, bytes", total, show=show) as advance:
+        with preparing.track(f"bytes of {dataset.name} tokenized with {tokenizer.name}", total, show=show) as advance:
             for split in SPLITS:
                 n_tokens[split] = _write_split(dataset, tokenizer, split, draft, dtype, advance)
         for split in SPLITS[1:] if dataset.entropy_nats is not None else ():

@@ -210,7 +210,7 @@ def find_texts(given: Path, *, paired: bool = False, field: str = FIELD) -> Text
         wanted = "the folder that holds train.txt and valid.txt" if paired else "a file or a folder of text"
         raise UserError(f"{str(given)!r} is not {'a folder' if paired else 'there'}: give {wanted}.")
     pair = [given / TRAIN_FILE, given / VALIDATION_FILE]
-    if paired or any(path in found for path in pair):
+    if paired:
         if missing := [path for path in pair if path not in found]:
             raise UserError(f"{str(given)!r} lacks {missing[0].name}: put the text of that split there.")
         train, divided = pair[:1], pair[1:]

@@ -103,6 +103,24 @@ def test_few_documents_still_fill_every_split(tmp_path, n):
     assert all(found) and sum(map(len, found)) == len(set.union(*found)) == n
 
 
+@pytest.mark.parametrize("held_out", ["valid.txt", "validation.txt", "dev.txt", "test.txt"])
+def test_files_named_as_splits_are_those_splits(tmp_path, held_out):
+    for name in ("train.txt", held_out):
+        (tmp_path / name).write_text("\n<|endoftext|>\n".join(f"{name} {i}" for i in range(40)))
+    splits = find_texts(tmp_path).splits()
+    assert len(list(splits["train"]())) == 40 and all(text.startswith("train") for text in splits["train"]())
+    assert all(text.startswith(held_out) for split in ("validation", "test") for text in splits[split]())
+    (tmp_path / held_out).unlink()
+    assert 30 < len(list(find_texts(tmp_path).splits()["train"]())) < 40, "of one file some is held out"
+
+
+@pytest.mark.parametrize("name", ["train.txt", "valid.txt"])
+def test_tiny_stories_is_made_of_two_files(tmp_path, name):
+    (tmp_path / name).write_text("x")
+    with pytest.raises(UserError, match="lacks (train|valid).txt"):
+        datasets.prepare("tiny_stories", tmp_path / "data", tmp_path, show=False)
+
+
 def test_of_two_documents_one_is_cut_into_validation_and_test(tmp_path):
     books = [f"book {i}\n\nends" for i in range(2)]
     for i, book in enumerate(books):
@@ -176,8 +194,6 @@ def test_a_validation_file_is_halved_evenly_and_by_its_texts_alone(tmp_path, wri
         (None, "is not there: give a file or a folder"),
         ({}, "holds no text that can be read .it is empty"),
         ({"a.pdf": "x", "b.pdf": "x"}, "it has 2 .pdf files.: give files that end in .txt, .md"),
-        ({"train.txt": "x"}, "lacks valid.txt"),
-        ({"valid.txt": "x"}, "lacks train.txt"),
         ({"train.txt": "x", "valid.txt": " \n<|endoftext|>\n"}, "no text of its own for the validation split"),
         ({"a.txt": ""}, "no text of its own for the train split"),
     ],
