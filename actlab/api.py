@@ -13,12 +13,12 @@ from ml_collections import ConfigDict
 from rich.console import Console
 
 from actlab import activations as catalogue, config as config_lib, data
-from actlab.adaptive.answer import Answer, Table, page
+from actlab.adaptive.answer import Answer, Table
 from actlab.adaptive.comparison import Comparison
 from actlab.config import Config, convert, overrides, presets
 from actlab.console import lines
 from actlab.errors import UserError
-from actlab.files import fault_of_path, write_atomically
+from actlab.files import fault_of_path
 from actlab.models import Model
 from actlab.sweeps import session, trained
 from actlab.training.loop import StopSignal
@@ -110,9 +110,7 @@ def compare(
 
     comparison = Comparison(base, chosen, folder, seconds, command, console, show, scales=scales)
     with StopSignal() as stop:
-        answer = comparison.run(stop)
-    write_atomically(folder / "index.html", page(answer, " ".join(command)))
-    return answer
+        return comparison.run(stop)
 
 
 def train(config: Configured, *, workdir: str | pathlib.Path | None = None, **changes: Any) -> Run:

@@ -71,6 +71,7 @@ class Answer:
     signal: int  # that stopped it, or 0
     widths: tuple[Width, ...] = ()
     trends: tuple[PairState, ...] = ()
+    obstacle: str = ""  # why the search found no rates and will find none
 
     @property
     def decided(self) -> bool:
@@ -222,9 +223,12 @@ class Answer:
     def _over_widths(self, name: str, other: str) -> str:
         """What the lead of the first over the other does as the width grows."""
         trend = _oriented(self.trends, name, other)
-        leads = [(one.width, -_oriented(one.pairs, name, other).mean) for one in self.widths]
-        seen = ", ".join(f"{_number(lead)} at width {width}" for width, lead in leads)
-        change = f"{_number(-trend.mean)}, {_number(-trend.high)} to {_number(-trend.low)}, {trend.seeds} seeds"
+        states = {one.width: _oriented(one.pairs, name, other) for one in self.widths}
+        uneven = {state.seeds for state in states.values()} != {trend.seeds}
+        seeds = {width: f" ({state.seeds} seeds)" if uneven else "" for width, state in states.items()}
+        seen = ", ".join(f"{_number(-state.mean)} at width {width}{seeds[width]}" for width, state in states.items())
+        which = f"{trend.seeds} seeds{' at every width' if uneven else ''}"
+        change = f"{_number(-trend.mean)}, {_number(-trend.high)} to {_number(-trend.low)}, {which}"
         course = self._course(trend)
         failed = {one for width in self.widths for one in width.failed} & {name, other}
         if course == "undecided" and failed:
@@ -261,6 +265,8 @@ class Answer:
         return f"; about {seeds}, {time}, would settle a difference of this size"
 
     def _why_nothing(self) -> str:
+        if self.obstacle:
+            return self.obstacle
         if any(one.rate is None for one in self.activations):
             return "the search for the learning rates is not over."
         return "no seed of all activations is trained to its end at these rates."
@@ -310,13 +316,14 @@ def page(answer: Answer, command: str) -> str:
         for name, rates in answer.searched.items()
         for rate, one in sorted(rates.items())
     )
+    may_grow = any(pair.settles(answer.margin) for pair in answer.pairs) or not (answer.pairs or answer.obstacle)
     return _PAGE.format(
         title=_e(answer.sentences[0]),
         style=_STYLE,
         body=_body(answer),
         tried=tried,
         first_look=answer.first_look,
-        more=_MORE if any(pair.settles(answer.margin) for pair in answer.pairs) or not answer.pairs else "",
+        more=_MORE if may_grow else "",
         spent=duration(answer.spent),
         budget=duration(answer.budget),
         command=_e(command),

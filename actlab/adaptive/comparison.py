@@ -24,7 +24,7 @@ from rich.console import Console
 
 from actlab import config as config_lib
 from actlab.adaptive import judgement, outcomes, search
-from actlab.adaptive.answer import Answer, Measured, Width, duration
+from actlab.adaptive.answer import Answer, Measured, Width, duration, page
 from actlab.adaptive.judgement import BLOCK, PairState
 from actlab.adaptive.outcomes import Judged
 from actlab.adaptive.search import Found
@@ -50,14 +50,19 @@ Place = tuple[str, float]  # activation and learning rate
 
 @dataclasses.dataclass(frozen=True)
 class Forecast:
-    """What a budget can show: seconds of a run, of a seed of all activations and widths, and of the search; how many
-    seeds are left to judge by."""
+    """What a budget can show: seconds of a run, and of a seed of all activations and widths; runs that the search has
+    left, and their seconds; how many seeds are left to judge by."""
 
     run: float
     seed: float
+    search_runs: float
     search: float
     seeds: int
     least: float  # the smallest budget that can decide anything, in seconds
+
+
+class _NoRatesError(UserError):
+    """The search has ended and found no rate to judge at."""
 
 
 class Comparison:
@@ -103,11 +108,11 @@ class Comparison:
         self._known = self._begin(scales)
         self._configs = _widened(self._config, self._known["scales"])
         self._width = config.model.d_model
-        # By width, runs' worth of steps in this session, and the seconds they took.
+        # By width, runs' worth of steps in this session, and the seconds they took, where nothing was compiled.
         self._trained, self._seconds = (dict.fromkeys(self._configs, 0.0) for _ in range(2))
 
     def run(self, stop: StopSignal) -> Answer:
-        """Searches, judges, and returns the answer as far as it came; it is also written into the workdir."""
+        """Searches, judges, and returns the answer as far as it came, which answer.json and index.html have too."""
         self._mend(stop)
         for folder in ("search", *map(self._stage, self._configs)):
             configs = (config_lib.replace(self._config, **{"model.activation": name}) for name in self._activations)
@@ -117,17 +122,25 @@ class Comparison:
                 self._known["run_seconds"][str(width)] = self._calibrated(width)
         self._tell_forecast()
         self._save()
-        while not self._known["rates"] and self._search(stop):
-            pass
+        try:
+            while not self._known["rates"] and self._search(stop):
+                pass
+        except _NoRatesError as error:  # the search ended without rates: what an earlier session wrote holds no longer
+            self._write(self.answer(obstacle=str(error)))
+            raise
         while self._known["rates"] and self._judge(stop):
             pass
         answer = self.answer(stop.received or 0)
-        self._save()
-        write_atomically(self._path / "answer.json", json.dumps(answer.as_dict(), indent=2) + "\n")
+        self._write(answer)
         return answer
 
-    def answer(self, signal: int = 0) -> Answer:
-        """What the seeds so far say."""
+    def _write(self, answer: Answer) -> None:
+        self._save()
+        write_atomically(self._path / "answer.json", json.dumps(answer.as_dict(), indent=2) + "\n")
+        write_atomically(self._path / "index.html", page(answer, " ".join(self._command)))
+
+    def answer(self, signal: int = 0, obstacle: str = "") -> Answer:
+        """What the seeds so far say; `obstacle` is why there will be none."""
         judged = self._judged()
         base = judged[self._width]
         widths = {width: self._states(one, width) for width, one in judged.items()}
@@ -157,6 +170,7 @@ class Comparison:
                 for width, states in widths.items()
             ),
             trends=self._trends(judged),
+            obstacle=obstacle,
         )
 
     # What is known, and what it costs.
@@ -240,8 +254,10 @@ class Comparison:
     def _forecast(self) -> Forecast:
         run, n = self._run_seconds(self._width), len(self._activations)
         seed = n * sum(map(self._run_seconds, self._configs))
-        searched = self._known["rates"] is not None
-        of_search = 0.0 if searched else max(search.expected_runs() * n * run - self._known["spent"], 0.0)
+        quarters = sum(one.rung for rates in self._searched().values() for one in rates.values())
+        done = quarters / search.RUNGS * search.SEEDS
+        to_search = 0.0 if self._known["rates"] else max(search.expected_runs() * n - done, 1.0)
+        of_search = to_search * run
         done = {width: one.seeds for width, one in self._judged().items()}
 
         def cost(seeds: int) -> float:
@@ -250,7 +266,7 @@ class Comparison:
         left, fewest = self._left() - of_search, min(done.values())
         seeds = bisect.bisect_right(range(10_000), left, lo=fewest, key=cost) - 1
         least = self._spent() + of_search + 1.1 * cost(self._first())
-        return Forecast(run, seed, of_search, max(seeds, fewest), least)
+        return Forecast(run, seed, to_search, of_search, max(seeds, fewest), least)
 
     def _first(self) -> int:
         """The fewest seeds with which something can be decided, at every width if there are several."""
@@ -283,10 +299,9 @@ class Comparison:
             )
         self._console.print(f"data        {self._config.data.name}")
         if self._known["rates"] is None:
-            runs = search.expected_runs() * n
             self._console.print(
-                f"budget      {duration(self._budget)}: a run takes about {duration(forecast.run)}; the search for "
-                f"learning rates about {runs:.0f} runs, {duration(forecast.search)}"
+                f"budget      {duration(self._budget)}: once compiled, a run takes about {duration(forecast.run)}; "
+                f"the search for learning rates about {forecast.search_runs:.0f} runs, {duration(forecast.search)}"
             )
         if last > self._width:
             took = ", ".join(f"{duration(self._run_seconds(width))} at {width}" for width in self._configs)
@@ -331,12 +346,12 @@ class Comparison:
         if not wanted:
             if all(math.isinf(one.allowance) for one in found.values()):
                 if at_edge := [name for name, one in found.items() if one.unresolved.endswith(search.AT_EDGE)]:
-                    raise UserError(
+                    raise _NoRatesError(
                         f"the best learning rates of {', '.join(at_edge)} lie beyond those that were tried around "
                         f"config.optimizer.learning_rate={start:g} ({self._path}/search/results.csv): choose another "
                         "workdir and begin at a better rate, --config.optimizer.learning_rate=NUMBER."
                     )
-                raise UserError(
+                raise _NoRatesError(
                     f"at the learning rates that were tried ({self._path}/search/results.csv), runs of "
                     f"{', '.join(found)} diverge or end no better than predicting each token from the one before: "
                     "train longer, --config.train.n_steps=NUMBER, or take another model."
@@ -408,7 +423,7 @@ class Comparison:
 
         Returns whether they came there; `worth` is what they take, in runs.
         """
-        begin = self._clock()
+        begin, n_compiled = self._clock(), len(self._compiled)
         records = Workdir(self._path / stage)
         file = records.path / "config.json"
         known = dict(config_lib.load(file).sweep)[PLACES] if file.is_file() else ()
@@ -431,7 +446,8 @@ class Comparison:
             training = session.Session(prepared, records, self._quiet, self._compiled)
             with StatusLine(self._console) as display:
                 stopped = training.train(steps, stop, display)[1]
-        if not stopped and worth:
+        # The first runs of a program wait until it is compiled, which says nothing of what the next ones take.
+        if not stopped and worth and len(self._compiled) == n_compiled:
             self._trained[width] += worth
             self._seconds[width] += self._clock() - begin
             self._known["run_seconds"][str(width)] = self._run_seconds(width)  # what the next session counts with

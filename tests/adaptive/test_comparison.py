@@ -128,6 +128,29 @@ def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(c
         compare(replace(config, **{"data.batch_size": 8}), tmp_path / "whole", 90.0)
 
 
+def test_a_search_without_a_rate_leaves_its_reason_in_place_of_an_older_answer(config, tmp_path, monkeypatch):
+    compare(config, tmp_path / "w", 20.0, StopAt(5))
+    assert "is not over" in (tmp_path / "w/answer.json").read_text()
+    monkeypatch.setattr("actlab.adaptive.search.next_tasks", lambda _, start: Found(start, "none learned", np.inf))
+    with pytest.raises(UserError, match="train longer"):
+        compare(config, tmp_path / "w", 20.0)
+    for name in ("answer.json", "index.html"):
+        text = (tmp_path / "w" / name).read_text()
+        assert "train longer" in text and "is not over" not in text
+
+
+def test_what_compiles_does_not_count_as_the_time_of_a_run(config, tmp_path, monkeypatch):
+    comparison = Comparison(config, ("relu", "tanh"), tmp_path / "w", 100.0, ["test"], Console(quiet=True))
+    comparison._known["run_seconds"] = {"8": 0.5}
+    monkeypatch.setattr(comparison, "_save", lambda: None)
+    # A session that compiles takes a million seconds; one that goes on takes three, for four runs' worth of steps.
+    for step, seconds, expected in ((3, 1e6, 0.5), (6, 3.0, 0.75)):
+        ticks = iter((0.0, seconds))
+        monkeypatch.setattr(comparison, "_clock", lambda ticks=ticks: next(ticks))
+        assert comparison._train("search", 8, {("relu", 0.01): step}, [1, 2], 4.0, StopSignal())
+        assert comparison._run_seconds(8) == expected
+
+
 def test_the_next_session_counts_with_what_runs_took_and_not_with_a_calibration(config, tmp_path, monkeypatch):
     monkeypatch.setattr(Comparison, "_calibrated", lambda *_: 0.01)
     compare(config, tmp_path / "w", 20.0, StopAt(60))
@@ -222,6 +245,16 @@ def test_the_answer_says_what_a_lead_does_over_widths(leads, expected):
     assert expected in str(answer) and f"{leads[0]:.3f} at width 64" in str(answer).replace("0.0003", "0.000")
     reverses = leads[-1] < 0
     assert ("but not at width 256, where other is lower" in answer.sentences[0]) == reverses
+
+
+def test_where_widths_have_different_seeds_the_answer_says_how_many():
+    answer = over_widths((0.1, 0.2))
+    assert "width 64," in str(answer) and "(30 seeds)" not in str(answer)
+    rng = np.random.default_rng(3)
+    more = judgement.judge({"best": rng.normal(1, 1e-4, 40), "other": rng.normal(1.1, 1e-4, 40)}, 0.0025)
+    answer = dataclasses.replace(answer, widths=(dataclasses.replace(answer.widths[0], pairs=more), answer.widths[1]))
+    assert "width 64 (40 seeds), 0.200 at width 128 (30 seeds)" in str(answer)
+    assert "30 seeds at every width" in str(answer)
 
 
 def test_a_change_is_neither_decided_nor_promised_where_a_run_failed():
