@@ -89,7 +89,9 @@ class Comparison:
     ):
         self._clock, self._began = clock, clock()
         if config.sweep:
-            raise UserError("config.sweep is set: a comparison makes its own sweeps; leave the sweep out of --config.")
+            raise UserError(
+                "config.sweep is set, but a comparison makes its own sweeps: leave it out, --config.sweep too."
+            )
         if len(set(activations)) < 2 or len(set(activations)) < len(activations):
             raise UserError(f"activations {', '.join(activations) or '(none)'}: name two or more, each once.")
         # Evaluated and saved where the search may stop a run; nothing else is measured.

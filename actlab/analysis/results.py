@@ -209,7 +209,7 @@ class _Source:
             where = f"its answer is {page}" if page.is_file() else "actlab compare goes on with it"
             raise UserError(f"{path} is a comparison, which judges its runs itself: {where}.")
         if not self.path.is_file():
-            fault = "does not exist" if path.suffix == ".csv" else "holds no results.csv"
+            fault = "does not exist" if path.suffix == ".csv" or not path.exists() else "holds no results.csv"
             raise UserError(f"{path} {fault}: give a workdir whose runs are done, or such a file.")
         integrity.require_sound(self.path.parent)
         self.rows = records.read_table(self.path)

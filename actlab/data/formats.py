@@ -145,6 +145,8 @@ def _require_column(path: Path, field: str, schema: Any) -> None:
 
     _require_field(str(path), field, list(schema.names))
     kind = schema.field(field).type
+    if pa.types.is_dictionary(kind):  # a column of categories
+        kind = kind.value_type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
         raise UserError(f"{path}: field {field!r} is not a text but {kind}: {_OTHER}")
 

@@ -67,6 +67,17 @@ def test_the_text_is_in_the_field_that_is_named(tmp_path, suffix):
     assert find_texts(path, field="id").hash != find_texts(path).hash
 
 
+def test_a_column_of_categories_is_text_if_they_are(tmp_path):
+    for values in (["a", "b", "a"], [1, 2, 1]):
+        column = pa.array(values).dictionary_encode()
+        parquet.write_table(pa.table({"text": column}), path := tmp_path / "some.parquet")
+        if values[0] == "a":
+            assert list(formats.documents(path)) == values
+        else:
+            with pytest.raises(UserError, match="not a text but int64"):
+                list(formats.documents(path))
+
+
 def test_a_field_of_plain_text_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("One.")
     with pytest.raises(UserError, match=r"field='story' has no effect on .* plain text: leave it out"):
