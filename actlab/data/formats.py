@@ -89,6 +89,9 @@ def _value(path: Path, number: int, line: bytes, field: str) -> str:
     row = parse_json(line, f"{path} line {number}", "write an object with the text in a field on each line")
     if not row:
         raise UserError(f"{path} line {number} has no fields: remove the line.")
+    if number > 1 and field not in row:  # the lines before it have the field
+        what = f"{path} line {number} has no field {field!r}"
+        raise UserError(f"{what}: complete or remove the line, or name another field with --field=NAME.")
     _require_field(f"{path} line {number}", field, list(row))
     text = row[field]
     if text is None:
