@@ -50,13 +50,12 @@ Place = tuple[str, float]  # activation and learning rate
 
 @dataclasses.dataclass(frozen=True)
 class Forecast:
-    """What a budget can show: seconds of a run, and of a seed of all activations and widths; runs that the search has
-    left, and their seconds; how many seeds are left to judge by."""
+    """What a budget can show: seconds of a run, and of a seed of all activations and widths; how many runs the search
+    has left, and how many seeds are left to judge by."""
 
     run: float
     seed: float
     search_runs: float
-    search: float
     seeds: int
     least: float  # the smallest budget that can decide anything, in seconds
 
@@ -90,7 +89,8 @@ class Comparison:
         self._clock, self._began = clock, clock()
         if config.sweep:
             raise UserError(
-                "config.sweep is set, but a comparison makes its own sweeps: leave it out, --config.sweep too."
+                "config.sweep is set, but a comparison makes its own sweeps: leave it out of the config file, and "
+                "--config.sweep.FIELD out of the command."
             )
         if len(set(activations)) < 2 or len(set(activations)) < len(activations):
             raise UserError(f"activations {', '.join(activations) or '(none)'}: name two or more, each once.")
@@ -257,18 +257,17 @@ class Comparison:
         run, n = self._run_seconds(self._width), len(self._activations)
         seed = n * sum(map(self._run_seconds, self._configs))
         quarters = sum(one.rung for rates in self._searched().values() for one in rates.values())
-        done = quarters / search.RUNGS * search.SEEDS
-        to_search = 0.0 if self._known["rates"] else max(search.expected_runs() * n - done, 1.0)
-        of_search = to_search * run
+        searched = quarters / search.RUNGS * search.SEEDS
+        to_search = 0.0 if self._known["rates"] else max(search.expected_runs() * n - searched, 1.0)
         done = {width: one.seeds for width, one in self._judged().items()}
 
         def cost(seeds: int) -> float:
             return n * sum(max(seeds - had, 0) * self._run_seconds(width) for width, had in done.items())
 
-        left, fewest = self._left() - of_search, min(done.values())
+        left, fewest = self._left() - to_search * run, min(done.values())
         seeds = bisect.bisect_right(range(10_000), left, lo=fewest, key=cost) - 1
-        least = self._spent() + of_search + 1.1 * cost(self._first())
-        return Forecast(run, seed, to_search, of_search, max(seeds, fewest), least)
+        least = self._spent() + to_search * run + 1.1 * cost(self._first())
+        return Forecast(run, seed, to_search, max(seeds, fewest), least)
 
     def _first(self) -> int:
         """The fewest seeds with which something can be decided, at every width if there are several."""
@@ -303,7 +302,8 @@ class Comparison:
         if self._known["rates"] is None:
             self._console.print(
                 f"budget      {duration(self._budget)}: once compiled, a run takes about {duration(forecast.run)}; "
-                f"the search for learning rates about {forecast.search_runs:.0f} runs, {duration(forecast.search)}"
+                f"the search for learning rates about {forecast.search_runs:.0f} runs, "
+                f"{duration(forecast.search_runs * forecast.run)}"
             )
         if last > self._width:
             took = ", ".join(f"{duration(self._run_seconds(width))} at {width}" for width in self._configs)

@@ -219,6 +219,11 @@ def find_texts(given: Path, *, paired: bool = False, field: str = FIELD) -> Text
         for path in found:
             roles[_role(path, given)].append(path)
         train, divided = roles["train"], roles["validation"] or roles["test"]
+        if given.is_dir() and roles["validation"] and not set(found) - {*roles["validation"], *roles["test"]}:
+            raise UserError(
+                f"{str(given)!r} holds validation text alone ({_listed(roles['validation'])}): put the training text "
+                "beside it as train.txt, or rename it to have it divided."
+            )
         if not (train and divided):
             train, divided = [], [path for path in found if path not in roles["test"]] or found
     if not divided:

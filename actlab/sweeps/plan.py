@@ -177,7 +177,7 @@ def show(console: Console, plans: Sequence[Plan], target: Target | None = None) 
             has = f"a device has {plan.free / 2**20:,.0f} MiB{'' if target else ' free'}"
             console.print(f"warning     {label} does not fit: one lane takes {plan.bytes / 2**20:,.0f} MiB, {has}")
     n_runs, total = sum(len(plan.spec.names) for plan in plans), _duration(sum(plan.seconds for plan in plans))
-    bound = f"about {total} beside compiling, by a few updates of one lane on this machine"
+    bound = f"about {total} plus compiling, by a few updates of one lane on this machine"
     if target:
         speed = f"{target.bandwidth / 1e12:.2f} TB/s"
         bound = (

@@ -149,6 +149,9 @@ def test_what_compiles_does_not_count_as_the_time_of_a_run(config, tmp_path, mon
         monkeypatch.setattr(comparison, "_clock", lambda ticks=ticks: next(ticks))
         assert comparison._train("search", 8, {("relu", 0.01): step}, [1, 2], 4.0, StopSignal())
         assert comparison._run_seconds(8) == expected
+    # Two seeds for half of a run are done.
+    monkeypatch.setattr(comparison, "_clock", lambda: 0.0)
+    assert comparison._forecast().search_runs == pytest.approx(2 * comparison_lib.search.expected_runs() - 1)
 
 
 def test_the_next_session_counts_with_what_runs_took_and_not_with_a_calibration(config, tmp_path, monkeypatch):

@@ -194,6 +194,8 @@ def test_a_validation_file_is_halved_evenly_and_by_its_texts_alone(tmp_path, wri
         (None, "is not there: give a file or a folder"),
         ({}, "holds no text that can be read .it is empty"),
         ({"a.pdf": "x", "b.pdf": "x"}, "it has 2 .pdf files.: give files that end in .txt, .md"),
+        ({"valid.txt": "x"}, "holds validation text alone .valid.txt.: put the training text beside it"),
+        ({"dev.md": "x", "test.md": "x"}, "holds validation text alone .dev.md."),
         ({"train.txt": "x", "valid.txt": " \n<|endoftext|>\n"}, "no text of its own for the validation split"),
         ({"a.txt": ""}, "no text of its own for the train split"),
     ],
