@@ -130,7 +130,8 @@ class Answer:
         found = [f"{taken}{also}{self._but(name, states)}."]
         # What is known before what is open.
         for other, state in sorted(states.items(), key=lambda item: item[1].verdict == Verdict.UNDECIDED):
-            interval = f"{_number(-state.high)} to {_number(-state.low)}"
+            known = math.isfinite(state.low) or math.isfinite(state.high)
+            interval = f"{_number(-state.high)} to {_number(-state.low)}" if known else "no interval yet"
             if state.verdict == Verdict.SUPPORTED:
                 found.append(f"{name} beats {other} by {_number(-state.mean)} {self.unit} ({interval}).")
             elif state.verdict == Verdict.EQUIVALENT:

@@ -391,12 +391,13 @@ def test_an_undecided_answer_says_what_it_would_take():
     json.dumps(answer.as_dict(), allow_nan=False)
 
 
-def test_the_progress_says_where_there_is_no_interval_yet():
+def test_progress_and_answer_say_where_there_is_no_interval_yet():
     rng = np.random.default_rng(1)
     few, more = (answer_of({name: rng.normal(1.0, 0.02, n) for name in ("a", "b")}) for n in (2, 20))
     lines = ["".join(dataclasses.replace(one, widths=(Width(64, "", one.pairs),)).progress(64)) for one in (few, more)]
     assert "(no interval yet)" in lines[0]
     assert "no interval" not in lines[1] and " to " in lines[1]
+    assert "(no interval yet)" in str(few) and "no interval" not in str(more)
 
 
 def test_a_page_offers_more_seeds_only_where_they_could_decide():
