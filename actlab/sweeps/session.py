@@ -11,7 +11,7 @@ import math
 import pathlib
 import shutil
 import signal
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -110,8 +110,10 @@ def run(
         manifest.require_same_config(records, config)
         computed, origins = prepared.require_same(records)
         known = set(itertools.chain.from_iterable(manifest.parts(records).values()))
-        is_new = len(runs) > 1 and not known.issuperset(run.name for run in runs)  # a part once made stays as it is
-        plans = plan.make(specs, target) if is_new or dry_run else []
+        # A part once made stays as it is: only the runs that have none are planned.
+        left = [[name for name in spec.names if name not in known] for spec in specs]
+        fresh = [spec.part(names) for spec, names in zip(specs, left, strict=True) if names]
+        plans = plan.make(fresh or specs, target) if dry_run or (fresh and len(runs) > 1) else []
         if plans:
             plan.show(console, plans, target)
         if dry_run:
@@ -125,10 +127,9 @@ def run(
                         f"--workdir={records.path} was begun by another command meanwhile: run the same command again, "
                         "which goes on from there."
                     )
-                lanes = [plan.lanes for plan in plans] or [(len(spec.names),) for spec in specs]
-                manifest.begin(
-                    records, config, description(tokens), command, _deal(specs, lanes, known), computed, origins
-                )
+                lanes = [plan.lanes for plan in plans] or [(len(spec.names),) for spec in fresh]
+                parts = _deal(fresh, lanes)
+                manifest.begin(records, config, description(tokens), command, parts, computed, origins)
                 # All processes read from it which parts there are, and one writes it.
                 devices.wait_for_processes("the manifest is written")
                 return Session(prepared, records, console).run(stop)
@@ -240,14 +241,11 @@ def _resolved(config: Config, tokens: TokenCache) -> Config:
     return config
 
 
-def _deal(specs: Sequence[ProgramSpec], lanes: Sequence[Sequence[int]], known: Collection[str]) -> list[list[str]]:
-    """The runs of each part: the first of every program, then the second, so that a sweep cut short is balanced.
-
-    Runs that are `known` have parts already.
-    """
+def _deal(specs: Sequence[ProgramSpec], lanes: Sequence[Sequence[int]]) -> list[list[str]]:
+    """The runs of each part: the first of every program, then the second, so that a sweep cut short is balanced."""
     parts = []
     for spec, sizes in zip(specs, lanes, strict=True):
-        names = iter([name for name in spec.names if name not in known])
+        names = iter(spec.names)
         parts.append([list(itertools.islice(names, size)) for size in sizes])
     rounds = itertools.chain.from_iterable(itertools.zip_longest(*parts))
     return [runs for runs in rounds if runs]

@@ -63,13 +63,14 @@ def test_a_sweep_leaves_a_row_per_run_in_the_order_of_its_axes(small_sweep, fini
     assert losses == pytest.approx(tested, rel=1e-5)
 
 
-def test_a_workdir_takes_more_seeds_and_rates_of_its_design(small_sweep, finished, tmp_path):
+def test_a_workdir_takes_more_seeds_and_rates_of_its_design(small_sweep, finished, tmp_path, capsys):
     axes = {**dict(small_sweep.sweep), "optimizer.learning_rate": (1e-3,), "seed": (2,)}
     assert run(replace(small_sweep, sweep=axes), tmp_path / "w") == 0
     with pytest.raises(UserError, match="has 2 of the 8 runs .* --extend"):
         run(small_sweep, tmp_path / "w")
-    for more in ({**axes, "seed": (1, 2)}, small_sweep.sweep):
+    for more, added in (({**axes, "seed": (1, 2)}, 2), (small_sweep.sweep, 4)):
         assert run(replace(small_sweep, sweep=more), tmp_path / "w", extend=True) == 0
+        assert f"{added} runs in 2 programs" in capsys.readouterr().out, "the plan is of those that are added"
     ours, theirs = results(tmp_path / "w"), results(finished)
     assert list(ours) == list(theirs)
     for column in ("final_loss", "test_loss", "status", "grad_norm_p99"):
