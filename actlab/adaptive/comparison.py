@@ -387,7 +387,7 @@ class Comparison:
                 for rate, one in sorted(rates.items())
             )
             if name in wanted:
-                self._console.print(f"search      {name}: {tried}")
+                self._console.print(f"search      {name}, nats/token: {tried}")
         return going
 
     def _judge(self, stop: StopSignal) -> bool:
