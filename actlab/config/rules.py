@@ -372,6 +372,11 @@ def _check_finetuning(config: Config) -> None:
             f"config.data.corruption={config.data.corruption!r} leaves no documents for config.finetune.task="
             f"{finetune.task!r}: set corruption='none'."
         )
+    if finetune.task and config.data.packing == "packed":
+        raise UserError(
+            f"config.data.packing='packed' has no effect with config.finetune.task={finetune.task!r}, whose rows are a "
+            "document each: set it to 'padded'."
+        )
     if finetune.fold and model.activation_norm != "none":
         raise UserError(
             f"config.finetune.fold=True cannot keep a mean through config.model.activation_norm="

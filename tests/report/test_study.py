@@ -89,7 +89,10 @@ def test_a_field_that_one_folder_alone_sweeps_places_the_runs_of_all(workdirs, t
         ({}, "nats/token"),
         ({"data.tokenizer": "bytes"}, "nats/byte"),
         ({"model.kind": "encoder"}, "nats/masked token"),
-        ({"model.kind": "encoder", "model.n_classes": 2, "finetune.task": "sst2"}, "nats/document"),
+        (
+            {"model.kind": "encoder", "model.n_classes": 2, "finetune.task": "sst2", "data.packing": "padded"},
+            "nats/document",
+        ),
     ],
 )
 def test_the_unit_is_known_before_a_run_has_ended(workdirs, tmp_path, changes, unit):
