@@ -145,10 +145,11 @@ def _single(console: Console, row: Mapping[str, Any], what: str) -> None:
         above = "" if math.isnan(least) else f"; floor {least:.4f}, {found - least:.4f} above it"
         console.print(f"{split:<12}{found:.4f} {LOSS_UNITS[row['objective']]}{more}{above}")
     if "macro_f1" in row:
-        known = f"(majority {float(row['majority_accuracy']):.4f}, {float(row['majority_macro_f1']):.4f})"
-        for prefix, of in (("", f"validation {known}"), ("test_", "test")):
-            scores = f"accuracy {float(row[f'{prefix}accuracy']):.4f}, macro F1 {float(row[f'{prefix}macro_f1']):.4f}"
-            console.print(f"{row['task']:<12}{scores}, {of}")
+        for prefix, split in (("", "validation"), ("test_", "test")):
+            names = [f"{prefix}{name}" for name in ("accuracy", "macro_f1", "majority_accuracy", "majority_macro_f1")]
+            accuracy, f1, *majority = (f"{float(row[name]):.4f}" for name in names if name in row)
+            known = f" (majority {', '.join(majority)})" if majority else ""  # rows of before lack the test set's
+            console.print(f"{row['task']:<12}accuracy {accuracy}, macro F1 {f1}, {split}{known}")
 
 
 def _table(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -462,14 +462,16 @@ def description(tokens: TokenCache) -> Row:
 
 def _scores(spec: ProgramSpec, name: str, metrics: Sequence[Row]) -> Row:
     """A classifier's last scores, and those of always choosing the majority class."""
-    if spec.majority is None:
+    if spec.majority is None or spec.test_majority is None:
         return {}
     mine = [row for row in metrics if row["run"] == name]
     last = [row for row in mine if row["split"] == "validation"][-1]
     test: Row = next((row for row in mine if row["split"] == "test"), {})
     own = {"task": spec.config.finetune.task, "accuracy": last["accuracy"], "macro_f1": last["macro_f1"]}
     own |= {f"test_{score}": test.get(score, math.nan) for score in ("accuracy", "macro_f1")}
-    return own | {"majority_accuracy": spec.majority.accuracy, "majority_macro_f1": spec.majority.macro_f1}
+    for prefix, known in (("", spec.majority), ("test_", spec.test_majority)):
+        own |= {f"{prefix}majority_accuracy": known.accuracy, f"{prefix}majority_macro_f1": known.macro_f1}
+    return own
 
 
 def _further_axes(place: Row) -> Row:

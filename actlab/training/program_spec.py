@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import jax
+import numpy as np
 
 from actlab import config as config_lib, data, models
 from actlab.config import Config
@@ -22,8 +23,8 @@ class ProgramSpec:
     """R runs that compile to one program.
 
     `floor`, `unigram`, `majority` and `trivial` are what is known about the validation set, see data.rows.Scored;
-    `test_floor` is the floor of the test set, and `bytes_per_token` and `test_bytes_per_token` are the mean lengths of
-    their tokens.
+    `test_floor` and `test_majority` are those of the test set, and `bytes_per_token` and `test_bytes_per_token` are the
+    mean lengths of their tokens.
     """
 
     names: tuple[str, ...]
@@ -36,6 +37,7 @@ class ProgramSpec:
     unigram: float | None
     majority: Majority | None
     test_floor: float | None
+    test_majority: Majority | None
     trivial: float | None
     bytes_per_token: float
     test_bytes_per_token: float
@@ -97,12 +99,17 @@ def prepare(names: Sequence[str], configs: Sequence[Config], tokens: TokenCache)
     """The spec of resolved runs that share every static field.
 
     Raises:
-        UserError: for text shorter than a window.
+        UserError: for text shorter than a window, or labels of one class.
     """
     config = configs[0]
     model, objective = model_of(config), objective_of(config, tokens.tokenizer)
     costs = models.costs(model, objective.share(config.model.context))
     source = objective.source(config, tokens)
+    if (labels := tokens.labels) is not None and len(present := np.unique(labels.train)) == 1:
+        raise UserError(
+            f"config.finetune.task={labels.task!r}: all {len(labels.train):,} documents of the training split are "
+            f"{labels.classes[present[0]]!r}, so that there is nothing to learn: take text that has every class."
+        )
     found = source.validation()
     test = source.test(len(found.rows))
     cut = lambda array: array.reshape(-1, config.data.batch_size, *array.shape[1:])  # noqa: E731
@@ -116,7 +123,7 @@ def prepare(names: Sequence[str], configs: Sequence[Config], tokens: TokenCache)
         tuple(jax.tree.map(lambda array, first=first: array[first : first + n_batches], tested) for first in pieces),
         tested.of_targets(cut(test.documents)),
     )
-    known = (found.floor, found.unigram, found.majority, test.floor, found.trivial)
+    known = (found.floor, found.unigram, found.majority, test.floor, test.majority, found.trivial)
     # The first token of a split ends no document.
     lengths = (one.n_bytes / (len(one.tokens) - 1) for one in (tokens.validation, tokens.test))
     return ProgramSpec(tuple(names), tuple(configs), model, objective, costs, feed, *known, *lengths)

@@ -39,8 +39,9 @@ def test_files_become_a_dataset_with_labels(tmp_path):
         halves.append(half)
     assert sorted(halves[0] + halves[1]) == sorted(DEV) and not set(halves[0]) & set(halves[1])
     assert tokens.labels.classes == ("negative", "positive")
-    again = actlab.data.prepare("sst2", tmp_path / "data", source=tmp_path / "glue", progress=False)
-    assert "already prepared" in again
+    marked = write(tmp_path / "marked", header="\ufeffsentence\tlabel")  # as spreadsheets write UTF-8
+    for source in (tmp_path / "glue", marked):
+        assert "already prepared" in actlab.data.prepare("sst2", tmp_path / "data", source=source, progress=False)
     with pytest.raises(UserError, match="made from other text"):
         actlab.data.prepare("sst2", tmp_path / "data", source=write(tmp_path / "other", dev=TRAIN), progress=False)
 

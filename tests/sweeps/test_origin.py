@@ -1,6 +1,8 @@
 """Runs that start from a checkpoint: what they take over, what is refused, and that they resume to the bit."""
 
 import csv
+import dataclasses
+import io
 import json
 
 import jax
@@ -8,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from outcomes import metrics
+from rich.console import Console
 from weights import drawn
 
 import actlab.data
@@ -16,7 +19,7 @@ from actlab.config import SwapConfig, replace, sweep
 from actlab.data import tokenizers
 from actlab.errors import UserError
 from actlab.interop import huggingface
-from actlab.sweeps import origin, plan, session, trained
+from actlab.sweeps import announce, origin, plan, session, trained
 from actlab.training import program_spec
 from actlab.training.losses import Examples
 
@@ -152,12 +155,26 @@ def test_a_classifier_has_the_encoder_and_a_head_of_its_seed(wish, pretrained, f
     assert [row["objective"] for row in rows] == ["classification"] * 2 and rows[0]["task"] == "wish"
     last = [row for row in metrics(finetuned) if row["split"] == "validation"][-1]
     assert float(rows[1]["accuracy"]) == last["accuracy"] and float(rows[1]["macro_f1"]) == last["macro_f1"]
-    assert 0.3 < float(rows[0]["majority_accuracy"]) < 0.7
+    labels, said = program_spec.open_data([wish]).labels, io.StringIO()
+    announce.results(Console(file=said, width=200), rows[:1], finetuned)
+    for prefix, split, scored in (("", "validation", [spec.feed.validation]), ("test_", "test", spec.feed.test)):
+        n_scored = int(sum(float(one.weights.sum()) for one in scored))
+        share = float(np.mean(getattr(labels, split)[:n_scored] == np.bincount(labels.train).argmax()))
+        assert 0 < share < 1 and float(rows[0][f"{prefix}majority_accuracy"]) == pytest.approx(share)
+        assert f"{split} (majority {share:.4f}, " in said.getvalue()
     (tested,) = [row for row in metrics(finetuned) if row["split"] == "test" and row["run"] == rows[0]["run"]]
     assert [float(rows[0][f"test_{score}"]) for score in ("accuracy", "macro_f1")] == [
         tested["accuracy"],
         tested["macro_f1"],
     ]
+
+
+def test_labels_of_one_class_are_refused(wish):
+    tokens = program_spec.open_data([wish])
+    assert tokens.labels is not None
+    same = dataclasses.replace(tokens.labels, train=np.ones_like(tokens.labels.train))
+    with pytest.raises(UserError, match=f"all .* of the training split are '{same.classes[1]}'"):
+        session.settle(wish, sweep.expand(wish), dataclasses.replace(tokens, labels=same))
 
 
 def test_finetuning_stopped_and_resumed_is_never_stopped_to_the_bit(wish, finetuned, stopped_early, tmp_path):

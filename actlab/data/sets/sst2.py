@@ -85,7 +85,7 @@ def _hash(example: Example) -> int:
 
 def _examples(path: Path | zipfile.Path) -> Iterator[Example]:
     try:
-        lines = path.read_bytes().decode().removesuffix("\n").split("\n")
+        lines = path.read_bytes().decode("utf-8-sig").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 at byte {error.start}: convert it.") from error
     if tuple(lines[0].strip().split("\t")) != COLUMNS:
