@@ -323,6 +323,7 @@ def page(answer: Answer, command: str) -> str:
         style=_STYLE,
         body=_body(answer),
         tried=tried,
+        unit=_e(answer.unit),
         first_look=answer.first_look,
         more=_MORE if may_grow else "",
         spent=duration(answer.spent),
@@ -494,7 +495,7 @@ body {{ margin: 3rem auto; max-width: 52rem; padding: 0 1rem; color: #222; backg
 <p class="small">On seeds of their own, by validation loss; a rate that could not win any more was stopped before its
 last step.</p>
 <table><tr><th>activation</th><th class=n>rate</th><th class=n>trained</th>
-<th class=n>validation loss of each seed</th></tr>
+<th class=n>validation loss of each seed, {unit}</th></tr>
 {tried}</table>
 <h2>How sure this is</h2>
 <p class="small">The learning rates were fixed before the first seed that judges. The intervals hold together at 95%,

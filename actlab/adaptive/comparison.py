@@ -387,7 +387,7 @@ class Comparison:
                 for rate, one in sorted(rates.items())
             )
             if name in wanted:
-                self._console.print(f"search      {name}, nats/token: {tried}")
+                self._console.print(f"search      {name}, {outcomes.unit_of(self._config.objective)}: {tried}")
         return going
 
     def _judge(self, stop: StopSignal) -> bool:
@@ -474,10 +474,8 @@ class Comparison:
         return outcomes.searched(self._path / "search", self._activations, self._quarter)
 
     def _judged(self) -> dict[int, Judged]:
-        seed = self._config.seed
-        return {
-            width: outcomes.judged(self._path / self._stage(width), self._activations, seed) for width in self._configs
-        }
+        known = self._activations, self._config.seed, self._config.objective
+        return {width: outcomes.judged(self._path / self._stage(width), *known) for width in self._configs}
 
     def _allowances(self) -> dict[str, float]:
         return {name: one["allowance"] for name, one in (self._known["rates"] or {}).items()}

@@ -14,6 +14,7 @@ from actlab.adaptive.search import Progress
 from actlab.analysis import results
 from actlab.analysis.conditions import MARGINS, scale_of
 from actlab.analysis.results import Result
+from actlab.config import LOSS_UNITS
 
 
 class Judged(NamedTuple):
@@ -40,20 +41,24 @@ class Judged(NamedTuple):
         return float((self.losses[first] - self.losses[second]).std(ddof=1)) if self.seeds > 1 else None
 
 
-def judged(path: pathlib.Path, activations: Sequence[str], first_seed: int) -> Judged:
+def unit_of(objective: str) -> str:
+    """The unit of the answer: losses per token of a text are told per byte."""
+    return "nats/byte" if objective == "next_token" else LOSS_UNITS[objective]
+
+
+def judged(path: pathlib.Path, activations: Sequence[str], first_seed: int, objective: str) -> Judged:
     """Of the judgement's workdir, which may not be there yet."""
     runs = _results(path)
     of = {(run.activation, run.seed): run for run in runs if run.done}
     whole = lambda seed: all((name, seed) in of for name in activations)  # noqa: E731
     seeds = list(itertools.takewhile(whole, itertools.count(first_seed)))
-    objective = runs[0].objective if runs else "next_token"
     return Judged(
         seeds=len(seeds),
         losses={name: np.array([_loss(of[name, seed]) for seed in seeds]) for name in activations} if seeds else {},
         failed={name: np.array([bool(of[name, seed].failed) for seed in seeds]) for name in activations}
         if seeds
         else {},
-        unit="nats/byte" if objective == "next_token" else runs[0].unit,
+        unit=unit_of(objective),
         margin=MARGINS[objective],
         scale=scale_of(runs, ()) if runs else "",
     )
@@ -62,6 +67,7 @@ def judged(path: pathlib.Path, activations: Sequence[str], first_seed: int) -> J
 def searched(path: pathlib.Path, activations: Sequence[str], quarter: int) -> dict[str, dict[float, Progress]]:
     """By activation and rate, what the search seeds have done; a rate whose seeds are not even yet waits.
 
+    Losses are in the unit of the answer, as are the allowances that follow from them.
     `quarter` is the number of steps of a rung.
     """
     found: dict[str, dict[float, Progress]] = {name: {} for name in activations}
@@ -75,7 +81,9 @@ def searched(path: pathlib.Path, activations: Sequence[str], quarter: int) -> di
         rung = min(search.RUNGS if run.done else run.steps // quarter for run in runs)
         if rung == 0:
             continue
-        losses = tuple(math.nan if run.status == "diverged" else run.final_loss for run in runs)
+        losses = tuple(
+            math.nan if run.status == "diverged" else _in_unit(run, run.final_loss, run.bytes_per_token) for run in runs
+        )
         # Before the end a loss above the trivial one may yet fall.
         failed = tuple(bool(run.failed) if rung == search.RUNGS else not run.learned for run in runs)
         found[name][rate] = Progress(rung, losses, failed)
@@ -90,11 +98,14 @@ def _results(path: pathlib.Path) -> list[Result]:
 def _loss(run: Result) -> float:
     """The test loss in the unit of the answer; a failed run's trivial one, or without it the loss it began with."""
     if run.failed:  # losses on the validation text
-        loss, length = run.initial_loss if run.trivial_loss is None else run.trivial_loss, run.bytes_per_token
-    else:
-        assert run.test_loss is not None
-        loss, length = run.test_loss, run.test_bytes_per_token or run.bytes_per_token
-    # One per token becomes one per byte of text; of bytes the mark of the end is a byte too.
+        loss = run.initial_loss if run.trivial_loss is None else run.trivial_loss
+        return _in_unit(run, loss, run.bytes_per_token)
+    assert run.test_loss is not None
+    return _in_unit(run, run.test_loss, run.test_bytes_per_token or run.bytes_per_token)
+
+
+def _in_unit(run: Result, loss: float, length: float | None) -> float:
+    """A loss per token of that mean length becomes one per byte of text; of bytes the mark of the end is a byte too."""
     if run.objective != "next_token" or run.tokenizer == "bytes":
         return loss
     assert length is not None

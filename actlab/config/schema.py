@@ -341,6 +341,13 @@ class Config:
     log: LogConfig = field(LogConfig(), "copies of metrics.jsonl for other viewers")
     sweep: tuple[Axis, ...] = field((), "fields and lists of values, whose product is trained")
 
+    @property
+    def objective(self) -> str:
+        """The name of its objective, as results.csv has it."""
+        if self.finetune.task:
+            return "classification"
+        return "next_token" if self.model.kind == "decoder" else "masked_token"
+
 
 def key_of(entry: dataclasses.Field[Any]) -> str:
     """The name of a field for users: `from` for from_, because Python reserves the word."""

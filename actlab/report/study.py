@@ -111,7 +111,9 @@ class Study:
         """The unit of the losses."""
         ended = [result.unit for result in self.results]
         listed = [run.listed.unit for run in self.runs if run.listed]
-        begun = [_unit(run.config) for run in self.runs if run.config]
+        begun = [
+            results_lib.unit_of(run.config.objective, run.config.data.tokenizer) for run in self.runs if run.config
+        ]
         return (ended + begun + listed)[0]
 
     def cells(self) -> dict[tuple[str, str, float], list[Run]]:
@@ -223,11 +225,6 @@ def _runs(source: Source, found: Mapping[str, Result]) -> Iterator[Run]:
         censuses = read_censuses(kept, name)
         config = of[name].config if name in of else None
         yield Run("", name, source, *about, status, result, listed, row, config, metrics.get(name, ()), steps, censuses)
-
-
-def _unit(config: Config) -> str:
-    objective = "next_token" if config.model.kind == "decoder" else "masked_token"
-    return results_lib.unit_of("classification" if config.finetune.task else objective, config.data.tokenizer)
 
 
 def _is_in_use(path: pathlib.Path) -> bool:

@@ -117,7 +117,9 @@ def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(c
         compare(config, tmp_path / "whole", 31.0, StopAt(0), console=console)
         return console.file.getvalue()
 
-    one, other = (np.array(row) for row in outcomes.judged(tmp_path / "whole/judgement", rates, 1).losses.values())
+    one, other = (
+        np.array(row) for row in outcomes.judged(tmp_path / "whole/judgement", rates, 1, "next_token").losses.values()
+    )
     assert f"if their standard deviation stays {(one - other).std(ddof=1):.2g}" in forecast()
     monkeypatch.setattr(judgement.PairState, "settles", lambda *_: False)
     assert "nothing is open that more seeds could decide" in forecast() and "then about" not in forecast()

@@ -29,25 +29,38 @@ def test_only_seeds_of_which_every_activation_is_done_are_judged(tables, table):
         for seed in (20, 21, 22, 23)
         if (name, seed) != ("relu", 22)
     ]
-    found = outcomes.judged(table([*rows, tables.row("relu", 1e-3, 22, 2.0, status="stopped")]), NAMES, 20)
+    found = outcomes.judged(
+        table([*rows, tables.row("relu", 1e-3, 22, 2.0, status="stopped")]), NAMES, 20, "next_token"
+    )
     assert found.seeds == 2 and found.unlucky == []
     np.testing.assert_array_equal(found.losses["gelu"], [2.5, 2.625])
     np.testing.assert_array_equal(found.losses["relu"], [3.5, 3.625])
-    assert outcomes.judged(table(rows), NAMES, 3).seeds == 0
+    assert outcomes.judged(table(rows), NAMES, 3, "next_token").seeds == 0
     nothing = outcomes.Judged(0, {}, {}, "nats/byte", MARGINS["next_token"], "")
-    assert outcomes.judged(table(rows) / "none", NAMES, 20) == nothing
+    assert outcomes.judged(table(rows) / "none", NAMES, 20, "next_token") == nothing
 
 
 def test_a_loss_per_token_is_judged_per_byte_and_a_failed_run_by_its_trivial_loss(tables, table):
     of_tokens = {"tokenizer": "bpe:1024", "bytes_per_token": 4.0, "unit": "nats/token", "trivial_loss": 6.0}
     rows = [tables.row(name, 1e-3, 1, 2.0, test_loss=2.4, **of_tokens) for name in NAMES]
     rows[1] |= {"status": "diverged", "final_loss": "nan", "test_loss": ""}
-    found = outcomes.judged(table(rows), NAMES, 1)
+    found = outcomes.judged(table(rows), NAMES, 1, "next_token")
     assert (found.losses["gelu"][0], found.losses["relu"][0]) == (0.6, 1.5)
     assert found.unlucky == ["relu"] and found.unit == "nats/byte"
     # A test loss by the test text, a trivial one by the validation text.
-    found = outcomes.judged(table([row | {"test_bytes_per_token": 3.0} for row in rows]), NAMES, 1)
+    found = outcomes.judged(table([row | {"test_bytes_per_token": 3.0} for row in rows]), NAMES, 1, "next_token")
     assert (found.losses["gelu"][0], found.losses["relu"][0]) == (pytest.approx(0.8), 1.5)
+
+
+def test_the_search_counts_in_the_unit_of_the_answer(tables, table):
+    """What a misplaced rate may cost is added to differences of the judgement."""
+    n_seeds = outcomes.search.SEEDS
+    rows = [tables.row("gelu", 1e-3, seed, 2.0, tokenizer="bpe:1024", bytes_per_token=4.0) for seed in range(n_seeds)]
+    assert outcomes.searched(table(rows), NAMES, 25)["gelu"][1e-3].losses == (0.5,) * n_seeds
+    of_masked = [row | {"objective": "masked_token"} for row in rows]
+    assert outcomes.searched(table(of_masked), NAMES, 25)["gelu"][1e-3].losses == (2.0,) * n_seeds
+    nothing = outcomes.judged(table(rows) / "none", NAMES, 1, "masked_token")
+    assert (nothing.unit, nothing.margin) == ("nats/masked token", MARGINS["masked_token"])
 
 
 def test_a_rate_has_done_the_rungs_of_its_slowest_seed(tables, table):
