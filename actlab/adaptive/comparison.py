@@ -186,7 +186,10 @@ class Comparison:
                 raise UserError(f"--workdir={self._path} belongs to a training: choose another workdir.")
             self._begun = False
             return {**asked, "scales": 1 if scales is None else scales, "rates": None, "spent": 0.0, "run_seconds": {}}
-        known = read_json(file, "restore the file, or choose another workdir")
+        fix = "restore the file, or choose another workdir"
+        known = read_json(file, fix)
+        if lacking := sorted({*asked, "scales", "rates", "spent", "run_seconds"} - known.keys()):
+            raise UserError(f"{file} has no {lacking[0]}: {fix}.")
         if known["activations"] != asked["activations"]:
             raise UserError(
                 f"--workdir={self._path} compares {', '.join(known['activations'])}: name these activations in this "

@@ -72,9 +72,13 @@ def compare(study: Sequence[Result], again: Iterable[Result]) -> Replication:
     """Each run of `again` beside the study's cell: its runs of that activation, learning rate and further axes.
 
     Raises:
-        UserError: for a run that was stopped, whose cell has fewer than two runs, or that was trained differently.
+        UserError: for a run that was stopped, whose cell has fewer than two runs, or that was trained differently, and
+            for no run.
     """
-    return Replication(tuple(_repeat(study, run) for run in again))
+    repeats = tuple(_repeat(study, run) for run in again)
+    if not repeats:
+        raise UserError("no run was trained again: run the command of the second table, or name another table.")
+    return Replication(repeats)
 
 
 def _repeat(study: Sequence[Result], run: Result) -> Repeat:

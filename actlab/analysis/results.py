@@ -140,20 +140,20 @@ def read(paths: Sequence[pathlib.Path]) -> list[Result]:
             finite, an invalid line of metrics.jsonl, or workdirs whose configs differ in more than activation, learning
             rate, seed and axes, or which have different functions under one name.
     """
-    return list(itertools.chain(*read_each(paths)))
+    found = list(itertools.chain(*read_each(paths)))
+    done = {result.place for result in found if result.done}
+    # A run that waits, or was stopped, in one workdir may be done in another.
+    return [one for one in found if one.done or one.place not in done]
 
 
 def read_each(paths: Sequence[pathlib.Path]) -> list[list[Result]]:
-    """As `read`, a list for each path."""
+    """As `read`, a list for each path, which has all of its runs."""
     sources = [_Source(path) for path in paths]
     # An axis of any table is a place of every run, or runs of two tables could not be told apart.
     axes = list(dict.fromkeys(name for source in sources for name in source.axes))
     require_alike({source.path.parent: source.config for source in sources if source.config}, axes)
     _require_one_function(sources)
     tables = [source.results(axes) for source in sources]
-    done = {result.place for result in itertools.chain(*tables) if result.done}
-    # A run that waits, or was stopped, in one workdir may be done in another.
-    tables = [[one for one in table if one.done or one.place not in done] for table in tables]
     every = list(itertools.chain(*tables))
     return [[_with_initial_loss(result, every) for result in table] for table in tables]
 
@@ -265,7 +265,7 @@ def waiting(workdir: pathlib.Path, rows: Sequence[Row]) -> list[Row]:
 
 def unit_of(objective: str, tokenizer: str) -> str:
     """The unit of losses."""
-    unit = LOSS_UNITS.get(objective, "nats")
+    unit = LOSS_UNITS[objective]
     return unit.replace("token", "byte") if tokenizer == "bytes" else unit
 
 
@@ -323,6 +323,12 @@ def _result(
     )
     if result.status not in STATUSES:
         raise UserError(f"{where}: status={result.status!r} is not one of {', '.join(STATUSES)}.")
+    if result.objective not in LOSS_UNITS:
+        raise UserError(f"{where}: objective={result.objective!r} is not one of {', '.join(LOSS_UNITS)}.")
+    for name in ("learning_rate", *_LOSSES, "test_loss"):
+        value = getattr(result, name)
+        if value is not None and value < 0:
+            raise UserError(f"{where}: {name}={value:g} is below 0: correct the row.")
     if result.status == "finished" and not math.isfinite(result.final_loss):
         raise UserError(
             f"{where}: final_loss={result.final_loss} of a finished run is not finite: a run that diverged has "

@@ -298,6 +298,8 @@ def test_a_folder_of_a_training_is_none_of_a_comparison_nor_the_reverse(config, 
     (tmp_path / "w/config.json").rename(tmp_path / "w/comparison.json")
     with pytest.raises(UserError, match="belongs to a comparison: choose another"):
         session.run(config, "test", tmp_path / "w", ["test"])
+    with pytest.raises(UserError, match=r"comparison.json has no activations: restore the file"):
+        compare(config, tmp_path / "w", 30.0)
     assert [file.name for file in (tmp_path / "w").iterdir()] == ["comparison.json"]
 
 

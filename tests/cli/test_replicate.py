@@ -51,6 +51,15 @@ def test_runs_on_other_data_are_refused(study, tables, tmp_path, refused):
     assert "data_fingerprint" in told and "cd" * 6 in told and "ab" * 6 in told
 
 
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [("stopped", "gelu-lr0.001-seed3 is not trained to its end"), ("waiting", "no run was trained")],
+)
+def test_a_run_that_is_not_done_is_told_though_the_study_has_it(study, tables, tmp_path, refused, status, words):
+    row = tables.row("gelu", 1e-3, 3, 1.0, status=status) | {"optimizer.warmup_steps": 0}
+    assert words in refused(replicate.main, study, tables.write(tmp_path / "again" / "results.csv", [row]))
+
+
 def test_one_table_is_none_to_compare(study, refused):
     assert "two tables are needed" in refused(replicate.main, study)
     assert "would be compared with itself" in refused(replicate.main, study, study)
