@@ -45,7 +45,7 @@ def check(name: str) -> None:
     """Refuses an unknown name."""
     if name not in ("bytes", "gpt2", WORDPIECE) and not name.startswith(("bpe:", "dir:", f"{WORDPIECE}:")):
         raise UserError(
-            f"Unknown data.tokenizer={name!r}: take bytes, bpe:SIZE, gpt2, dir:PATH, wordpiece or wordpiece:PATH."
+            f"unknown data.tokenizer={name!r}: take bytes, bpe:SIZE, gpt2, dir:PATH, wordpiece or wordpiece:PATH."
         )
     if name.startswith("bpe:"):
         _bpe_size(name)
@@ -318,12 +318,17 @@ def _unlike_ours(settings: dict[str, Any]) -> str:
     return next((name for name in known if settings.get(name) is False), "")
 
 
+_REMEDY = f"name a {PIECES} of BERT's kind, or its folder"
+
+
 def _pieces_of(name: str, path: Path) -> WordPieceTokenizer:
     try:
         # Not splitlines: a piece may be a character that it takes for the end of a line.
-        text = read_file(path, "name another").decode()
-    except (UserError, UnicodeDecodeError) as error:
-        raise _unusable(name, path, str(error).removesuffix(".")) from error
+        text = read_file(path, _REMEDY).decode()
+    except UserError as error:
+        raise UserError(f"data.tokenizer={name!r}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise _unusable(name, path, str(error)) from error
     pieces = tuple(line.removesuffix("\r") for line in text.removesuffix("\n").split("\n"))
     missing = [piece for piece in SPECIALS if piece not in pieces]
     if missing:
@@ -335,5 +340,4 @@ def _pieces_of(name: str, path: Path) -> WordPieceTokenizer:
 
 
 def _unusable(name: str, path: Path, reason: str) -> UserError:
-    remedy = f"name a {PIECES} of BERT's kind, or its folder"
-    return UserError(f"data.tokenizer={name!r} cannot use {path} ({reason}): {remedy}.")
+    return UserError(f"data.tokenizer={name!r} cannot use {path} ({reason}): {_REMEDY}.")

@@ -112,7 +112,7 @@ def test_the_command_prints_a_table_and_writes_the_rows(tmp_path):
         "--names=celu(alpha=2)",
         "--sizes=8x8",
         "--dtypes=bfloat16",
-        "--repetitions=2",
+        "--repetitions=6",
         f"--out={path}",
     )
     with path.open() as file:
@@ -156,7 +156,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
         (["activations", "--dtypes="], "unknown --dtypes="),
         (["activations", "--sizes=2048"], "--sizes=2048 is not a size: write TOKENSxWIDTH"),
         (["activations", "--sizes=8x6"], "multiple of 4"),
-        (["activations", "--repetitions=1"], "--repetitions=1 is too few: give 2 or more"),
+        (["activations", "--repetitions=5"], "--repetitions=5 is too few: give 6 or more"),
         (["training", "--repetitions=0"], "--repetitions=0 is too few: give 1 or more"),
         (["activations", "--shapes=1.3M"], "--shapes=1.3M belongs to bench training"),
         (["training", "--dtypes=float32"], "--dtypes=float32 belongs to bench activations"),

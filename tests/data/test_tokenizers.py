@@ -192,7 +192,7 @@ def test_vocabulary_files_that_cannot_be_read_are_refused(tmp_path, file, conten
 
 @pytest.mark.parametrize("name", ["bpe:", "bpe:256", "bpe:x", "bpe:-1", "bpe:1e3", "bpe", "byte", "", "wordpieces"])
 def test_names_that_are_no_tokenizer_are_refused(tmp_path, name):
-    with pytest.raises(UserError, match=f"data.tokenizer={name!r} has no usable size|Unknown data.tokenizer={name!r}"):
+    with pytest.raises(UserError, match=f"data.tokenizer={name!r} has no usable size|unknown data.tokenizer={name!r}"):
         tokenizers.make(name, tmp_path, CORPUS)
 
 
