@@ -46,6 +46,12 @@ PLACES = "model.activation, optimizer.learning_rate"  # the axis of both sweeps
 # parameters, fan_in, at the three best rates of experiments/initialisation.
 TYPICAL_SD = 0.006
 Place = tuple[str, float]  # activation and learning rate
+# What a loss must be lower than, see data.rows.Scored.
+_TRIVIAL = {
+    "next_token": "predicting each token from the one before",
+    "masked_token": "predicting tokens without context",
+    "classification": "predicting the shares of the classes",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -358,8 +364,8 @@ class Comparison:
                     )
                 raise _NoRatesError(
                     f"at the learning rates that were tried ({self._path}/search/results.csv), runs of "
-                    f"{', '.join(found)} diverge or end no better than predicting each token from the one before: "
-                    "train longer, --config.train.n_steps=NUMBER, or take another model."
+                    f"{', '.join(found)} diverge or end no better than {_TRIVIAL[self._config.objective]}: train "
+                    "longer, --config.train.n_steps=NUMBER, or take another model."
                 )
             # Written before the first fresh seed: nothing that judges has chosen them.
             self._known["rates"] = {name: dataclasses.asdict(one) for name, one in found.items()}
@@ -389,7 +395,7 @@ class Comparison:
                 + ("" if one.rung == search.RUNGS else f" at {one.rung}/{search.RUNGS}")
                 for rate, one in sorted(rates.items())
             )
-            if name in wanted:
+            if name in wanted and tried:
                 self._console.print(f"search      {name}, {outcomes.unit_of(self._config.objective)}: {tried}")
         return going
 

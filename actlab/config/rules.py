@@ -372,6 +372,11 @@ def _check_finetuning(config: Config) -> None:
             f"config.data.corruption={config.data.corruption!r} leaves no documents for config.finetune.task="
             f"{finetune.task!r}: set corruption='none'."
         )
+    if finetune.task and model.context < 3:
+        raise UserError(
+            f"config.model.context={model.context} is too short for config.finetune.task={finetune.task!r}, since two "
+            "marks stand around each document: set it to 3 or more."
+        )
     if finetune.task and config.data.packing == "packed":
         raise UserError(
             f"config.data.packing='packed' has no effect with config.finetune.task={finetune.task!r}, whose rows are a "

@@ -13,11 +13,12 @@ from rich.table import Column, Table
 from actlab import data
 from actlab.config import LOSS_UNITS, Config
 from actlab.data.cache import TokenCache
+from actlab.data.rows import NO_DOCUMENT
 from actlab.training import generation
 from actlab.training.program_spec import ProgramSpec
 
 _OFTEN = 4  # times that a text may be read at little cost (Muennighoff et al. 2023, arXiv:2305.16264)
-_FEW = 20  # documents of a test set
+_FEW = 20  # documents that are scored
 
 
 def name_of_data(console: Console, config: Config) -> None:
@@ -37,7 +38,7 @@ def header(console: Console, specs: Sequence[ProgramSpec], tokens: TokenCache, t
     if len(specs) == 1 and len(specs[0].names) == 1:
         _model(console, specs[0])
     if trains:
-        _training(console, [spec.config for spec in specs], tokens)
+        _training(console, specs, tokens)
     if tokens.labels is not None:
         console.print(f"task        {_task(specs[0], tokens)}")
     for words in dict.fromkeys(_reference(spec, tokens) for spec in specs):
@@ -61,12 +62,14 @@ def _model(console: Console, spec: ProgramSpec) -> None:
     )
 
 
-def _training(console: Console, configs: Sequence[Config], tokens: TokenCache) -> None:
+def _training(console: Console, specs: Sequence[ProgramSpec], tokens: TokenCache) -> None:
     """Prints how many tokens a run trains on, and warns of text that is read often and of a small test set."""
-    n_test, one = tokens.meta.n_documents["test"], configs[0]
+    configs = [spec.config for spec in specs]
+    one, of_target = configs[0], specs[0].feed.test_documents
+    n_test = np.unique(of_target[of_target != NO_DOCUMENT]).size
     if n_test < _FEW:
         few = f"{n_test:,} document{'s' if n_test > 1 else ''}"
-        console.print(f"warning     the test set has only {few}: its losses may not hold for other text")
+        console.print(f"warning     only {few} of the test set are scored: their losses may not hold for other text")
     lengths = {(each.train.n_steps, each.data.batch_size * each.model.context) for each in configs}
     # Tokens of corrupted text are drawn anew in each step, and padded rows are not all text.
     if len(lengths) > 1 or one.data.corruption != "none" or one.data.packing == "padded":

@@ -129,7 +129,8 @@ def require_fitting(config: Config, origin: Origin, tokenizer: Tokenizer) -> Non
             f"{FIELD}={origin.name!r} has {n_ids:,}: name the tokenizer that it was trained with."
         )
     if config.model.context > origin.model.context:
-        raise _differs("model.context", config.model.context, f"at most {origin.model.context}", origin)
+        most = origin.model.context
+        raise _differs("model.context", config.model.context, f"{most}", origin, f"set it to {most} or less")
     for name, classes in (("head_activation", 0), ("pooler_activation", config.model.n_classes)):
         if config.model.n_classes == origin.model.n_classes == classes and ours[name] != theirs[name]:
             raise _differs(f"model.{name}", repr(ours[name]), repr(theirs[name]), origin)
@@ -138,7 +139,8 @@ def require_fitting(config: Config, origin: Origin, tokenizer: Tokenizer) -> Non
     for index, (theirs_have, ours_have) in enumerate(zip(before, after, strict=True)):
         swapped = (theirs_have, ours_have) == (wanted.from_, wanted.to)
         if theirs_have != ours_have and not swapped:
-            raise _differs(f"model.activation (block {index})", repr(ours_have), repr(theirs_have), origin)
+            fix = "set the same value, exchange it by finetune.swap"
+            raise _differs(f"model.activation (block {index})", repr(ours_have), repr(theirs_have), origin, fix)
     if origin.tokenizer is not None and origin.tokenizer.hash != tokenizer.hash:
         raise _differs("data.tokenizer", repr(config.data.tokenizer), f"another, {origin.tokenizer.name!r}", origin)
     if origin.tokenizer is None and tokenizer.name.startswith("bpe:"):
@@ -264,10 +266,10 @@ def _activations(model: ModelConfig, swapped: SwapConfig) -> Sequence[str]:
     return [swapped.to] * swapped.blocks + [model.activation] * (model.n_layers - swapped.blocks)
 
 
-def _differs(path: str, ours: object, theirs: object, origin: Origin) -> UserError:
+def _differs(path: str, ours: object, theirs: object, origin: Origin, fix: str = "set the same value") -> UserError:
     return UserError(
-        f"config.{path}={ours}, but {FIELD}={origin.name!r} was trained with {theirs}: set the same value, or name "
-        "another checkpoint."
+        f"config.{path}={ours}, but {FIELD}={origin.name!r} was trained with {theirs}: {fix}, or name another "
+        "checkpoint."
     )
 
 

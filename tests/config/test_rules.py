@@ -83,6 +83,7 @@ def test_a_value_that_its_field_does_not_take_is_refused(changes, names):
         ({"optimizer.warmup_steps": 5001}, ("config.optimizer.warmup_steps=5001", "config.train.n_steps=5000")),
         ({"finetune.task": "wish"}, ("config.finetune.task='wish'", "config.model.n_classes=0")),
         ({**ENCODER, "finetune.task": "wish", "data.corruption": "random"}, ("config.data.corruption='random'",)),
+        ({**ENCODER, "finetune.task": "wish", "model.context": 2}, ("config.model.context=2", "3 or more")),
         ({**ENCODER, "finetune.task": "wish"}, ("config.data.packing='packed'", "config.finetune.task='wish'")),
         ({**SWAP, "finetune.swap.blocks": 7}, ("config.finetune.swap.blocks=7", "config.model.n_layers=6")),
         ({**SWAP, "finetune.swap.from": "silu"}, ("swap.from='silu'", "config.model.activation='gelu'")),

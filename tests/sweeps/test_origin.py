@@ -291,7 +291,7 @@ def test_byte_pairs_of_a_hugging_face_directory_are_those_a_run_must_have(encode
         ({"finetune.from_checkpoint": "WORKDIR:gelu"}, "is not in .*choose one of gelu"),
         ({"finetune.from_checkpoint": "WORKDIR:{sed}"}, "config.sed: did you mean 'seed'"),
         ({"model.d_model": 16}, "config.model.d_model=16, but .* was trained with 8: set the same"),
-        ({"model.context": 17}, "config.model.context=17, but .* was trained with at most 16"),
+        ({"model.context": 17}, "config.model.context=17, but .* was trained with 16: set it to 16 or less"),
         ({"model.activation": "relu"}, r"model.activation \(block 0\)='relu', but .* was trained with 'gelu'"),
         (
             {"data.tokenizer": "bytes", "model.vocab_size": 2048},

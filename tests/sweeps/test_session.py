@@ -371,9 +371,14 @@ def test_the_header_says_how_often_the_text_is_read_and_warns_of_a_small_test_se
     often = 5 * n_text // int(per_step)
     assert "is read about 5 times" in said(**{"train.n_steps": often}) and "is read about" not in out
     assert "training  " not in said(**{"train.n_steps": often, "data.corruption": "random"})
-    for few, is_small in ((0, False), (10**6, True)):
-        monkeypatch.setattr(announce, "_FEW", few)
-        assert ("the test set has only" in said()) == is_small
+    monkeypatch.setattr(announce, "_FEW", 10**6)
+    told = [said(**{"train.eval_tokens": n}) for n in (1, 10**6)]
+    few, all_of_them = (
+        int(re.search(r"only ([\d,]+) documents? of the test set", out)[1].replace(",", "")) for out in told
+    )
+    assert 0 < few < all_of_them <= program_spec.open_data([small_sweep]).meta.n_documents["test"]
+    monkeypatch.setattr(announce, "_FEW", few)
+    assert "are scored" not in said(**{"train.eval_tokens": 1})
 
 
 def test_a_width_that_is_swept_leaves_the_feed_forward_open(small_sweep, tmp_path):
