@@ -69,7 +69,7 @@ def _training(console: Console, specs: Sequence[ProgramSpec], tokens: TokenCache
     n_test = np.unique(of_target[of_target != NO_DOCUMENT]).size
     if n_test < _FEW:
         few = f"{n_test:,} document{'s' if n_test > 1 else ''}"
-        console.print(f"warning     only {few} of the test set are scored: their losses may not hold for other text")
+        console.print(f"warning     the test loss is that of only {few}: it may not hold for other text")
     lengths = {(each.train.n_steps, each.data.batch_size * each.model.context) for each in configs}
     # Tokens of corrupted text are drawn anew in each step, and padded rows are not all text.
     if len(lengths) > 1 or one.data.corruption != "none" or one.data.packing == "padded":

@@ -139,7 +139,7 @@ def require_fitting(config: Config, origin: Origin, tokenizer: Tokenizer) -> Non
     for index, (theirs_have, ours_have) in enumerate(zip(before, after, strict=True)):
         swapped = (theirs_have, ours_have) == (wanted.from_, wanted.to)
         if theirs_have != ours_have and not swapped:
-            fix = "set the same value, exchange it by finetune.swap"
+            fix = "set the same value, exchange it by config.finetune.swap"
             raise _differs(f"model.activation (block {index})", repr(ours_have), repr(theirs_have), origin, fix)
     if origin.tokenizer is not None and origin.tokenizer.hash != tokenizer.hash:
         raise _differs("data.tokenizer", repr(config.data.tokenizer), f"another, {origin.tokenizer.name!r}", origin)

@@ -374,11 +374,11 @@ def test_the_header_says_how_often_the_text_is_read_and_warns_of_a_small_test_se
     monkeypatch.setattr(announce, "_FEW", 10**6)
     told = [said(**{"train.eval_tokens": n}) for n in (1, 10**6)]
     few, all_of_them = (
-        int(re.search(r"only ([\d,]+) documents? of the test set", out)[1].replace(",", "")) for out in told
+        int(re.search(r"test loss is that of only ([\d,]+) document", out)[1].replace(",", "")) for out in told
     )
     assert 0 < few < all_of_them <= program_spec.open_data([small_sweep]).meta.n_documents["test"]
     monkeypatch.setattr(announce, "_FEW", few)
-    assert "are scored" not in said(**{"train.eval_tokens": 1})
+    assert "that of only" not in said(**{"train.eval_tokens": 1})
 
 
 def test_a_width_that_is_swept_leaves_the_feed_forward_open(small_sweep, tmp_path):
