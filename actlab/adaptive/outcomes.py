@@ -65,10 +65,10 @@ def judged(path: pathlib.Path, activations: Sequence[str], first_seed: int, obje
 
 
 def searched(path: pathlib.Path, activations: Sequence[str], quarter: int) -> dict[str, dict[float, Progress]]:
-    """By activation and rate, what the search seeds have done; a rate whose seeds are not even yet waits.
+    """By activation and rate, what the search seeds have done; without a rate that not every seed has taken to a rung.
 
-    Losses are in the unit of the answer, as are the allowances that follow from them.
-    `quarter` is the number of steps of a rung.
+    Losses are in the unit of the answer, as are the allowances that follow from them. `quarter` is the number of steps
+    of a rung.
     """
     found: dict[str, dict[float, Progress]] = {name: {} for name in activations}
     groups: dict[tuple[str, float], list[Result]] = {}

@@ -199,15 +199,20 @@ def _require_one_function(sources: Sequence["_Source"]) -> None:
                 )
 
 
+def refuse_comparison(path: pathlib.Path) -> None:
+    """Raises UserError for the folder of a comparison, which has an answer and a page of its own."""
+    if (path / records.COMPARISON).is_file():
+        page = path / "index.html"
+        where = f"open {page}" if page.is_file() else "actlab compare goes on with it"
+        raise UserError(f"{path} is a comparison, which judges its runs itself and makes a page of its own: {where}.")
+
+
 class _Source:
     """A workdir or a file."""
 
     def __init__(self, path: pathlib.Path):
         self.path = path / FILE if path.is_dir() else path
-        if (path / records.COMPARISON).is_file():
-            page = path / "index.html"
-            where = f"its answer is {page}" if page.is_file() else "actlab compare goes on with it"
-            raise UserError(f"{path} is a comparison, which judges its runs itself: {where}.")
+        refuse_comparison(path)
         if not self.path.is_file():
             fault = "does not exist" if path.suffix == ".csv" or not path.exists() else "holds no results.csv"
             raise UserError(f"{path} {fault}: give a workdir whose runs are done, or such a file.")

@@ -83,9 +83,10 @@ def open_directory(directory: str | pathlib.Path) -> Opened:
 def load(directory: str | pathlib.Path) -> Loaded:
     """Reads a decoder or encoder of FAMILIES, from any float dtype, as float32.
 
-    What `save` wrote comes back bit for bit, with its own fields. An encoder has its masked-token head, or pooler and
-    classifier if the directory is ForSequenceClassification. A bare model, saved without its head, has no parameters
-    for one. Attention in a sliding window is read with a context of one window, up to which it sees everything.
+    What `save` wrote comes back bit for bit, with its own fields, but for Gemma's norms: it stores their scales less 1,
+    which rounds. An encoder has its masked-token head, or pooler and classifier if the directory is
+    ForSequenceClassification. A bare model, saved without its head, has no parameters for one. Attention in a sliding
+    window is read with a context of one window, up to which it sees everything.
 
     Raises:
         UserError: if the directory or its safetensors are missing or damaged, do not match config.json, or config.json

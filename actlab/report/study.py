@@ -140,10 +140,7 @@ def read(paths: Sequence[pathlib.Path]) -> Study:
             sources differ in more than activation, learning rate, seed and axes.
     """
     for path in paths:
-        if (path / records.COMPARISON).is_file():
-            page = path / "index.html"
-            where = f"open {page}" if page.is_file() else "actlab compare goes on with it"
-            raise UserError(f"{path} is a comparison, which makes a page of its own: {where}.")
+        results_lib.refuse_comparison(path)
         if not any((path / name).is_file() for name in ("config.json", results_lib.FILE)):
             raise UserError(
                 f"{path} holds no config.json and no results.csv: give the folder of a run, sweep or study."
