@@ -1,7 +1,7 @@
 """Question: how well does SwiGLU (two thirds as wide, so as many parameters) do in a GPT-style decoder on TinyStories?
 
 Command: python -m actlab.main --config=configs/tinystories_swiglu.py[:small|char|paper]
-Expected time: small 2 to 3 minutes on 2 CPU cores; char about 3 hours and paper 7 on them, by the measured tokens/s.
+Expected time: small 2 to 5 minutes on 2 CPU cores; char 3 to 8 hours and paper 7 to 18, by the measured tokens/s.
 Expected loss: small on story_grammar 1.22 nats/token, seed 1337, floor 0.841; char and paper are not run yet.
 """
 
