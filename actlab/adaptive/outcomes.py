@@ -48,8 +48,8 @@ def unit_of(objective: str) -> str:
 
 def judged(path: pathlib.Path, activations: Sequence[str], first_seed: int, objective: str) -> Judged:
     """Of the judgement's workdir, which may not be there yet."""
-    runs = _results(path)
-    of = {(run.activation, run.seed): run for run in runs if run.done}
+    runs = [run for run in _results(path) if run.done]
+    of = {(run.activation, run.seed): run for run in runs}
     whole = lambda seed: all((name, seed) in of for name in activations)  # noqa: E731
     seeds = list(itertools.takewhile(whole, itertools.count(first_seed)))
     return Judged(

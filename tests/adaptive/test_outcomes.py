@@ -38,6 +38,8 @@ def test_only_seeds_of_which_every_activation_is_done_are_judged(tables, table):
     assert outcomes.judged(table(rows), NAMES, 3, "next_token").seeds == 0
     nothing = outcomes.Judged(0, {}, {}, "nats/byte", MARGINS["next_token"], "")
     assert outcomes.judged(table(rows) / "none", NAMES, 20, "next_token") == nothing
+    cut_short = table([row | {"status": "stopped"} for row in rows])
+    assert outcomes.judged(cut_short, NAMES, 20, "next_token") == nothing, "they have no scale yet"
 
 
 def test_a_loss_per_token_is_judged_per_byte_and_a_failed_run_by_its_trivial_loss(tables, table):
