@@ -1,6 +1,6 @@
 """The models that our speed is compared with: GPT-2 of transformers and a plain decoder on PyTorch, eager and compiled.
 
-PyTorch comes with the extra `reference`; nothing else of actlab imports this file.
+PyTorch comes with the extra `reference`; this file is imported only where that is installed.
 """
 
 import time
@@ -11,8 +11,8 @@ import torch.nn.functional as F  # pyright: ignore[reportMissingImports]
 import transformers  # pyright: ignore[reportMissingImports]
 from torch import nn  # pyright: ignore[reportMissingImports]
 
+from actlab.bench.shapes import Shape
 from actlab.bench.timing import Contender
-from actlab.bench.training import Shape
 
 
 def device_like(backend: str) -> str | None:
