@@ -77,6 +77,11 @@ def test_what_has_one_value_cannot_be_drawn_anew(shape):
     assert seeds_and_documents(np.ones(shape), np.ones(shape[1], np.int32)) is None
 
 
+def test_two_seeds_and_two_documents_are_enough():
+    low, high = seeds_and_documents(np.array([[1.0, 2.0], [1.5, 3.0]]), np.ones(2, np.int32))
+    assert low < 1.875 < high
+
+
 N_SEEDS, TARGETS = 6, np.arange(20, 60)
 RATES = (1e-3, 3e-3, 1e-2)
 

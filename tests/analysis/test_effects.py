@@ -15,6 +15,7 @@ from scipy import stats
 from actlab.analysis.best_rates import signs
 from actlab.analysis.effects import (
     Effect,
+    Swaps,
     Verdict,
     adjusted,
     bca_interval,
@@ -240,6 +241,14 @@ def test_what_too_few_seeds_cannot_tell_is_none(differences, words):
     effect = Effect(differences)
     assert words in effect.undecidable
     assert effect.interval is effect.bootstrap is effect.p is effect.sd is effect.p_equivalence(0.1) is None
+
+
+def test_two_seeds_have_an_interval_and_from_three_on_there_is_a_bootstrap_too():
+    two, three = Effect((0.1, 0.2)), Effect((0.1, 0.2, 0.3))
+    assert two.sd == pytest.approx(0.1 / 2**0.5) and two.interval is not None and two.bootstrap is None
+    assert three.bootstrap is not None
+    few_to_swap = Effect(three.differences, swaps=Swaps(np.arange(7.0)))
+    assert few_to_swap.interval is few_to_swap.bootstrap is None
 
 
 def test_a_second_choice_widens_intervals_and_p_and_may_point_apart():

@@ -76,7 +76,8 @@ def test_overrides_come_on_top_in_any_order(written):
 @pytest.mark.parametrize(
     ("word", "value"),
     [("--config.model.use_bias", True), ("--config.model.use_bias=T", True), ("--config.model.use_bias=1", True)]
-    + [("--noconfig.model.use_bias", False), ("--config.model.use_bias=False", False)],
+    + [("--noconfig.model.use_bias", False), ("--config.model.use_bias=False", False)]
+    + [("--config.model.use_bias=f", False), ("--config.model.use_bias=0", False)],
 )
 def test_booleans_have_two_spellings(written, word, value):
     config = replace(Config(), **{"model.use_bias": not value})
