@@ -42,6 +42,11 @@ def test_a_ranking_by_hand():
     assert tanh.sensitivity == pytest.approx(((4.0 + 3.9 + 0.7 + 0.7) / 2) / 4)
 
 
+def test_of_one_usable_rate_there_is_no_sensitivity():
+    standings = rank(grid(tanh={1e-3: (3.0, 3.1), 1e-1: (7, 7)}, gelu={1e-3: (2.0, 2.1), 1e-1: (7, 7)}))
+    assert all(one.sensitivity is one.sensitivity_interval is None and one.loss is not None for one in standings)
+
+
 CURVE = ((0, 7.0), (40, 3.0), (80, 2.0), (100, 1.8))
 
 
