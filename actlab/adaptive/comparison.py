@@ -167,7 +167,7 @@ class Comparison:
             scale=base.scale,
             spent=self._spent(),
             budget=self._budget,
-            block_seconds=self._run_seconds(self._width) * len(self._activations),
+            block_seconds=self._block_seconds(widths),
             sds={pair: sd for pair in pairs if (sd := base.sd(*pair)) is not None},
             first_look=judgement.first_look(self._n_pairs),
             searched=self._searched(),
@@ -262,6 +262,11 @@ class Comparison:
         known = self._trained[width] >= 1 and self._seconds[width] > 0
         return self._seconds[width] / self._trained[width] if known else self._known["run_seconds"][str(width)]
 
+    def _block_seconds(self, widths: Mapping[int, Sequence[PairState]]) -> float:
+        """Seconds of one more seed of every activation; widths with open pairs take their seeds in turn."""
+        open_ones = {width for width, pairs in widths.items() if any(one.verdict == Verdict.UNDECIDED for one in pairs)}
+        return len(self._activations) * sum(map(self._run_seconds, open_ones | {self._width}))
+
     def _forecast(self) -> Forecast:
         run, n = self._run_seconds(self._width), len(self._activations)
         seed = n * sum(map(self._run_seconds, self._configs))
@@ -308,12 +313,17 @@ class Comparison:
                 f"give --budget={duration(forecast.least)} or more, or a smaller model."
             )
         self._console.print(f"data        {self._config.data.name}")
+        spent = self._known["spent"]
+        words = duration(self._budget) + (f", of which {duration(min(spent, self._budget))} are used" if spent else "")
+        if spent >= self._budget:
+            self._console.print(f"budget      {words}: a larger --budget goes on")
+            return
         if self._known["rates"] is None:
-            self._console.print(
-                f"budget      {duration(self._budget)}: once compiled, a run takes about {duration(forecast.run)}; "
-                f"the search for learning rates about {forecast.search_runs:.0f} runs, "
-                f"{duration(forecast.search_runs * forecast.run)}"
+            words += (
+                f": once compiled, a run takes about {duration(forecast.run)}; the search for learning rates about "
+                f"{forecast.search_runs:.0f} runs, {duration(forecast.search_runs * forecast.run)}"
             )
+        self._console.print(f"budget      {words}")
         if last > self._width:
             took = ", ".join(f"{duration(self._run_seconds(width))} at {width}" for width in self._configs)
             self._console.print(f"widths      {', '.join(map(str, self._configs))}: a run takes about {took}")
@@ -363,9 +373,10 @@ class Comparison:
                         "workdir and begin at a better rate, --config.optimizer.learning_rate=NUMBER."
                     )
                 raise _NoRatesError(
-                    f"at the learning rates that were tried ({self._path}/search/results.csv), runs of "
-                    f"{', '.join(found)} diverge or end no better than {_TRIVIAL[self._config.objective]}: train "
-                    "longer, --config.train.n_steps=NUMBER, or take another model."
+                    f"no learning rate can be chosen for {', '.join(found)}: at those that were tried, or beside the "
+                    f"best of them, runs diverge or end no better than {_TRIVIAL[self._config.objective]} "
+                    f"({self._path}/search/results.csv); train longer, --config.train.n_steps=NUMBER, or take another "
+                    "model."
                 )
             # Written before the first fresh seed: nothing that judges has chosen them.
             self._known["rates"] = {name: dataclasses.asdict(one) for name, one in found.items()}
@@ -390,11 +401,7 @@ class Comparison:
         }
         going = self._train("search", self._width, goals, seeds, cost * search.SEEDS, stop)
         for name, rates in self._searched().items():
-            tried = "  ".join(
-                f"{rate:g} {'failed' if any(one.failed) else f'{statistics.fmean(one.losses):.4f}'}"
-                + ("" if one.rung == search.RUNGS else f" at {one.rung}/{search.RUNGS}")
-                for rate, one in sorted(rates.items())
-            )
+            tried = "  ".join(f"{rate:g} {_told(one)}" for rate, one in sorted(rates.items()))
             if name in wanted and tried:
                 self._console.print(f"search      {name}, {outcomes.unit_of(self._config.objective)}: {tried}")
         return going
@@ -523,6 +530,14 @@ def _widened(config: Config, scales: int) -> dict[int, Config]:
         changes = {f"model.{name}": factor * size for name, size in sizes.items() if size is not None}
         found[factor * config.model.d_model] = config_lib.replace(config, **changes)
     return found
+
+
+def _told(tried: search.Progress) -> str:
+    """The mean loss of a rate's search seeds, how many of them failed, and how far they have come."""
+    mean, n_failed = statistics.fmean(tried.losses), sum(tried.failed)
+    words = "diverged" if math.isnan(mean) else f"{mean:.4f}"
+    words += f" ({n_failed} of {len(tried.failed)} failed)" if n_failed else ""
+    return words + ("" if tried.rung == search.RUNGS else f" at {tried.rung}/{search.RUNGS}")
 
 
 def _place(config: Config) -> Place:

@@ -90,13 +90,20 @@ def find(workdir: pathlib.Path, run: str | None = None) -> Found:
 
 
 def with_runs(workdir: pathlib.Path) -> pathlib.Path:
-    """The folder of the runs: of a comparison that of its fresh seeds."""
-    return workdir / JUDGED if (workdir / COMPARISON).is_file() else workdir
+    """The folder of the runs: of a comparison that of its fresh seeds; raises UserError if it has none yet."""
+    if not (workdir / COMPARISON).is_file():
+        return workdir
+    if not (workdir / JUDGED / "config.json").is_file():
+        raise UserError(
+            f"{workdir} is a comparison that has trained no model at the learning rates it is to find: let actlab "
+            "compare go on with it, or name another folder."
+        )
+    return workdir / JUDGED
 
 
 def _diverged(workdir: pathlib.Path, run: str) -> UserError:
     return UserError(
-        f"--workdir={workdir}: {run} diverged and left no model: name another run, or train with a lower learning rate."
+        f"{run} in {workdir} diverged and left no model: name another run, or train with a lower learning rate."
     )
 
 

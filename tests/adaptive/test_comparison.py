@@ -17,7 +17,7 @@ from actlab import activations, api
 from actlab.adaptive import comparison as comparison_lib, judgement, outcomes
 from actlab.adaptive.answer import Answer, Measured, Width, _oriented, duration, page
 from actlab.adaptive.comparison import Comparison
-from actlab.adaptive.search import RUNGS, Found, Task
+from actlab.adaptive.search import RUNGS, Found, Progress, Task
 from actlab.analysis import results as results_lib
 from actlab.analysis.effects import Verdict
 from actlab.config import replace, to_json
@@ -123,6 +123,11 @@ def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(c
     assert f"if their standard deviation stays {(one - other).std(ddof=1):.2g}" in forecast()
     monkeypatch.setattr(judgement.PairState, "settles", lambda *_: False)
     assert "nothing is open that more seeds could decide" in forecast() and "then about" not in forecast()
+    console = Console(file=io.StringIO(), width=1000)
+    n_rows = len(results(tmp_path / "whole/judgement"))
+    compare(config, tmp_path / "whole", 10.0, console=console)
+    assert "budget      10s, of which 10s are used: a larger --budget goes on" in console.file.getvalue()
+    assert len(results(tmp_path / "whole/judgement")) == n_rows
 
     with pytest.raises(UserError, match="compares relu, tanh"):
         compare(config, tmp_path / "whole", 90.0, names=("tanh", "relu"))
@@ -133,6 +138,8 @@ def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(c
 def test_a_search_without_a_rate_leaves_its_reason_in_place_of_an_older_answer(config, tmp_path, monkeypatch):
     compare(config, tmp_path / "w", 20.0, StopAt(5))
     assert "is not over" in (tmp_path / "w/answer.json").read_text()
+    with pytest.raises(UserError, match="w is a comparison that has trained no model"):
+        trained.load(tmp_path / "w")
     monkeypatch.setattr("actlab.adaptive.search.next_tasks", lambda _, start: Found(start, "none learned", np.inf))
     with pytest.raises(UserError, match="train longer"):
         compare(config, tmp_path / "w", 20.0)
@@ -322,6 +329,24 @@ def test_runs_that_learn_nothing_end_the_search_with_a_reason(config, tmp_path, 
     monkeypatch.setattr("actlab.adaptive.search.next_tasks", lambda *_: Found(1.0, "failed", math.inf))
     with pytest.raises(UserError, match="train longer"):
         compare(config, tmp_path / "w", 500.0)
+
+
+@pytest.mark.parametrize(
+    ("losses", "failed", "words"),
+    [((2.0, 3.0), (False, True), ["2.5", "1 of 2 failed"]), ((2.0, math.nan), (False, True), ["diverged", "1 of 2"])],
+)
+def test_a_failed_rate_shows_its_loss_and_how_many_failed(losses, failed, words):
+    told = comparison_lib._told(Progress(RUNGS, losses, failed))
+    assert all(word in told for word in words) and "nan" not in told
+
+
+def test_the_seconds_of_a_seed_are_those_of_all_widths_that_are_open(config, tmp_path):
+    comparison = Comparison(config, ("relu", "tanh"), tmp_path, 9.0, [], Console(quiet=True), scales=2)
+    comparison._known["run_seconds"] = {"8": 1.0, "16": 3.0}
+    noisy, apart = np.arange(9.0), {"relu": np.linspace(0.9, 1, 9), "tanh": np.linspace(2, 2.1, 9)}
+    is_open, decided = (judgement.judge(losses, 0.0025) for losses in ({"relu": noisy, "tanh": noisy[::-1]}, apart))
+    assert comparison._block_seconds({8: is_open, 16: is_open}) == 2 * (1 + 3)
+    assert comparison._block_seconds({8: is_open, 16: decided}) == 2 * 1
 
 
 def answer_of(losses, allowances=None):

@@ -200,7 +200,7 @@ def test_a_lane_that_diverges_is_a_row_and_the_others_do_not_change_by_a_bit(sma
     assert 0 < int(wild[0]["steps"]) < 12 and float(wild[0]["initial_loss"]) > 5
     assert list(rows) == ["relu-lr0.001-seed1", "relu-lr0.001-seed2"]
     assert all(row == results(finished)[name] for name, row in rows.items())
-    with pytest.raises(UserError, match=r"--workdir=.*: relu-lr1e\+30-seed1 diverged and left no model"):
+    with pytest.raises(UserError, match=r"relu-lr1e\+30-seed1 in .* diverged and left no model"):
         trained.load(tmp_path / "w", "relu-lr1e+30-seed1")
     assert trained.load(tmp_path / "w", "relu-lr0.001-seed1").step == 12
 
