@@ -17,7 +17,7 @@ from actlab.adaptive.answer import Answer, Table
 from actlab.adaptive.comparison import Comparison
 from actlab.config import Config, convert, overrides, presets
 from actlab.console import lines
-from actlab.errors import UserError
+from actlab.errors import UserError, shown
 from actlab.files import fault_of_path
 from actlab.models import Model
 from actlab.sweeps import session, trained
@@ -173,7 +173,8 @@ def _config(config: Configured | None, fields: str) -> Config:
         return convert.from_mapping(config.to_dict())
     if config is not None and not isinstance(config, (str, pathlib.Path)):
         raise UserError(
-            f"config is a {type(config).__name__}: give the path of a config file, a Config or a ConfigDict, {fields}."
+            f"config={shown(config)} is of type {type(config).__name__}: give the path of a config file, a Config or a "
+            f"ConfigDict, {fields}."
         )
     return overrides.read(None if config is None else str(config), (), presets.compared).config
 

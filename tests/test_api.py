@@ -49,7 +49,7 @@ def test_arguments_of_another_type_are_refused_by_what_they_are(tmp_path):
         lambda config: actlab.train(config),
         lambda config: actlab.compare(["relu"], budget="1h", config=config),
     ):
-        with pytest.raises(UserError, match="config is a dict: give the path"):
+        with pytest.raises(UserError, match="config=.* is of type dict: give the path"):
             call({"model.activation": "relu"})
     with pytest.raises(UserError, match="config is None"):
         actlab.train(None)

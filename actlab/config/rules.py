@@ -153,7 +153,8 @@ def _axis(key: Any, values: Any) -> Axis:
         if entries[path].metadata["roles"] & {"shared", "external"}:
             raise UserError(f"{where}: all runs of a sweep share {path}: start one sweep for each value.")
     if not isinstance(values, list | tuple | range) or not values:
-        raise UserError(f"{where}={shown(values)} must be a list of at least one value; of an array write .tolist().")
+        hint = "; of an array write .tolist()" if hasattr(values, "tolist") else ""
+        raise UserError(f"{where}={shown(values)} must be a list of at least one value{hint}.")
     rows: list[Any] = list(values)
     if len(paths) == 1:
         given = tuple(checked(entries[paths[0]], value, where) for value in rows)
