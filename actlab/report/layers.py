@@ -435,7 +435,9 @@ def of_model(config: Config, found: Measured) -> tuple[str, list[Section]]:
     """The answer in words, and the sections of the page of a single model."""
     columns, rows = by_layer(config, found)
     activation = config.model.activation
-    loss = f" The model's loss is {found.loss:.4f} {found.spec.objective.unit}." if found.loss is not None else ""
+    loss = " The model has no head for tokens, so that there is no loss and no gradient."
+    if found.loss is not None:
+        loss = f" The model's loss is {found.loss:.4f} {found.spec.objective.unit}."
     if found.dead_UF is None:
         lead = f"{activation} looks at all units of a token at once, so that none can be dead.{loss}"
     else:
@@ -451,8 +453,6 @@ def of_model(config: Config, found: Measured) -> tuple[str, list[Section]]:
         "tenth of the layer's rms. D7: the smallest outputs of a token that may go together at a relative error below "
         "0.2. docs/probes.md has the definitions."
     )
-    if found.loss is None:
-        note += " The model has no head for tokens, so that there is no loss and no gradient."
     head = Section("layers-table", "By layer, from the input on", (_profile(config, found), table, Text(note, "note")))
     return lead, [head]
 

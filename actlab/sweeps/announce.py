@@ -48,8 +48,11 @@ def header(console: Console, specs: Sequence[ProgramSpec], tokens: TokenCache, t
 def _model(console: Console, spec: ProgramSpec) -> None:
     shape, costs = spec.model.spec, spec.costs
     mismatch = f" instead of {shape.d_ff} ({costs.gated_mismatch:+.2%} weights)" if shape.d_hidden != shape.d_ff else ""
+    layers, heads = (
+        f"{n} {of}{'s' if n > 1 else ''}" for n, of in ((shape.n_layers, "layer"), (shape.n_heads, "head"))
+    )
     console.print(
-        f"model       {shape.activation}, {shape.n_layers} layers, d_model {shape.d_model}, {shape.n_heads} heads, "
+        f"model       {shape.activation}, {layers}, d_model {shape.d_model}, {heads}, "
         f"feed-forward {shape.d_hidden}{mismatch}, context {shape.context}, vocabulary {shape.vocab_size}"
     )
     swap = spec.config.finetune.swap

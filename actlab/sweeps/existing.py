@@ -91,6 +91,7 @@ def config_of(
     fields["pooler_activation"] = ModelConfig.pooler_activation
     if start.model.n_classes:
         fields["head_activation"] = ModelConfig.head_activation
+        console.print("head        the classifier is left out: hidden units are measured on text, without a loss")
     fields["activation"] = activation_of(start)
     path, _, run = source.partition(":")
     folder = trained.with_runs(pathlib.Path(path))

@@ -15,11 +15,11 @@ from weights import drawn
 
 import actlab.data
 from actlab import config as config_lib, models
-from actlab.config import SwapConfig, replace, sweep
+from actlab.config import Config, SwapConfig, replace, sweep
 from actlab.data import tokenizers
 from actlab.errors import UserError
 from actlab.interop import huggingface
-from actlab.sweeps import announce, origin, plan, session, trained
+from actlab.sweeps import announce, existing, origin, plan, session, trained
 from actlab.training import program_spec
 from actlab.training.losses import Examples
 
@@ -167,6 +167,14 @@ def test_a_classifier_has_the_encoder_and_a_head_of_its_seed(wish, pretrained, f
         tested["accuracy"],
         tested["macro_f1"],
     ]
+
+
+def test_the_hidden_units_of_a_classifier_are_measured_without_its_head_which_is_told(finetuned):
+    run = metrics(finetuned)[0]["run"]
+    start, said = existing.open_model(f"{finetuned}:{run}"), io.StringIO()
+    config = existing.config_of(start, Config(), (), None, "text", Console(file=said, width=200))
+    assert start.headless and start.model.n_classes == 2 and config.model.n_classes == 0
+    assert "the classifier is left out" in said.getvalue()
 
 
 def test_labels_of_one_class_are_refused(wish):
