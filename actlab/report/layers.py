@@ -153,9 +153,14 @@ def _heat_maps(
     chart = chart.transform_calculate(value="datum[metric]")
     # Panels are drawn of the activations in colour alone: dozens of heat maps in grey would tell nothing.
     chart = chart.transform_filter(f"datum.condition === condition && {charts.CHOSEN} && isValid(datum.value)")
-    last = {cell: cells[cell][max(cells[cell])].values() for cell in ordered[:12]}
-    ends_at = {cell: np.mean([values.get(first, np.nan) for values in found]) for cell, found in last.items()}
-    said = "; ".join(f"{_place(cell)[3]} {value:.3g}" for cell, value in ends_at.items())
+    # Steps of the census alone lack the other measures.
+    known = {
+        cell: [
+            here for _, at in sorted(cells[cell].items()) if (here := [of[first] for of in at.values() if first in of])
+        ]
+        for cell in ordered[:12]
+    }
+    said = "; ".join(f"{_place(cell)[3]} {np.mean(found[-1]):.3g}" for cell, found in known.items() if found)
     return Figure(
         "layers-figure",
         charts.spec(chart, shown.params | {"metric": first}),

@@ -120,6 +120,14 @@ def test_the_section_draws_survival_where_units_die(study):
     assert "No unit" not in blocks(with_censuses(study, *[None] * 6))[-1].words
 
 
+def test_the_end_of_a_measure_is_the_last_step_that_has_it(study):
+    """A census may come after the last probe, as where a run was stopped."""
+    cells, first = layers.measured(study), "negative pre-activations (D2)"
+    later = {cell: {**cube, 10_000: {0: {"permanently dead units (D6)": 0.0}}} for cell, cube in cells.items()}
+    told = [layers._heat_maps(study, charts.Shown(study), one, [first], first).alt for one in (cells, later)]
+    assert told[0] == told[1] and "relu" in told[0]
+
+
 def test_heat_maps_are_of_best_rates_on_one_scale(study):
     (heat,) = [block for block in blocks(study, {("", "relu", 1e-3)}) if isinstance(block, Figure)][:1]
     rows = heat.data["points"].rows

@@ -120,7 +120,10 @@ def _sample(fn: Callable, exact: Piecewise | None, record: Activation, scale: fl
         wrong = np.flatnonzero(~np.isfinite(values))
         if wrong.size:
             where = f"is {values[wrong[0]]:g} at {sample.z[wrong[0]]:.3g}"
-            raise UserError(f"activation {record.name!r} has no moments at scale={scale:g}: its {what} {where}.")
+            raise UserError(
+                f"activation {record.name!r} has no moments at scale={scale:g}: its {what} {where}, which its function "
+                "must not give (jnp.where passes on the nan of a branch that it leaves out)."
+            )
     return sample
 
 
