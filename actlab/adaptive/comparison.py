@@ -313,11 +313,14 @@ class Comparison:
                 f"give --budget={duration(forecast.least)} or more, or a smaller model."
             )
         self._console.print(f"data        {self._config.data.name}")
-        spent = self._known["spent"]
-        words = duration(self._budget) + (f", of which {duration(min(spent, self._budget))} are used" if spent else "")
-        if spent >= self._budget:
-            self._console.print(f"budget      {words}: a larger --budget goes on")
+        judged, spent = self._judged(), self._known["spent"]
+        is_over = self._known["rates"] and not self._wanting({width: one.seeds for width, one in judged.items()})
+        if spent >= self._budget and not is_over:
+            self._console.print(
+                f"budget      {duration(self._budget)} are used up, {duration(spent)} in all: a larger --budget goes on"
+            )
             return
+        words = duration(self._budget) + (f", of which {duration(spent)} are used" if 0 < spent < self._budget else "")
         if self._known["rates"] is None:
             words += (
                 f": once compiled, a run takes about {duration(forecast.run)}; the search for learning rates about "
@@ -327,8 +330,7 @@ class Comparison:
         if last > self._width:
             took = ", ".join(f"{duration(self._run_seconds(width))} at {width}" for width in self._configs)
             self._console.print(f"widths      {', '.join(map(str, self._configs))}: a run takes about {took}")
-        judged = self._judged()
-        if self._known["rates"] and not self._wanting({width: one.seeds for width, one in judged.items()}):
+        if is_over:
             self._console.print("            nothing is open that more seeds could decide")
             return
         n_tests = self._n_tests() if last > self._width else self._n_pairs

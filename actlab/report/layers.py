@@ -153,14 +153,8 @@ def _heat_maps(
     chart = chart.transform_calculate(value="datum[metric]")
     # Panels are drawn of the activations in colour alone: dozens of heat maps in grey would tell nothing.
     chart = chart.transform_filter(f"datum.condition === condition && {charts.CHOSEN} && isValid(datum.value)")
-    # Steps of the census alone lack the other measures.
-    known = {
-        cell: [
-            here for _, at in sorted(cells[cell].items()) if (here := [of[first] for of in at.values() if first in of])
-        ]
-        for cell in ordered[:12]
-    }
-    said = "; ".join(f"{_place(cell)[3]} {np.mean(found[-1]):.3g}" for cell, found in known.items() if found)
+    ends = {cell: values for cell in ordered[:12] if (values := _at_the_end(cells[cell], first))}
+    said = "; ".join(f"{_place(cell)[3]} {np.mean(values):.3g}" for cell, values in ends.items())
     return Figure(
         "layers-figure",
         charts.spec(chart, shown.params | {"metric": first}),
@@ -171,6 +165,12 @@ def _heat_maps(
         "measure chosen above, on one scale for all panels; shares from 0 to 1.",
         {f"layers_{METRICS[label].replace('/', '_')}": {"metric": label} for label in _EXPORTED if label in present},
     )
+
+
+def _at_the_end(cube: Cube, label: str) -> list[float]:
+    """A measure of each layer at the last step that has it; steps of the census alone lack all but its own."""
+    steps = ([of[label] for of in cube[step].values() if label in of] for step in sorted(cube, reverse=True))
+    return next(filter(None, steps), [])
 
 
 def _ends(label: str, values: Iterable[Any]) -> tuple[float, float]:

@@ -133,7 +133,7 @@ def load(workdir: pathlib.Path, run: str | None = None) -> Trained:
     program = programs.build(model, anywhere, [lane_of(lane) for lane in lanes], objective)
     state, step = _restore(workdir, workdir / "checkpoints" / part, program)
     if state.diverged[index]:
-        raise _diverged(workdir, run or "its run")
+        raise _diverged(workdir, run or "the run")
     return Trained(config, model, jax.tree.map(lambda array_R: array_R[index], state.params), tokenizer, step)
 
 
