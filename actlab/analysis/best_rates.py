@@ -101,15 +101,12 @@ def left_out(curves: Curves, degree: Literal[2, 3]) -> Float64[np.ndarray, "n"]:
     places_4n = np.concatenate([three_3n, np.where(cubic, fourth, centre)[None]])
     x_4n = np.log(curves.rates[places_4n] / curves.rates[centre])
     at, third = _minimum(x_4n, means_Rn[places_4n, seeds], cubic)
-    _, below, above, _ = x_4n
-
-    def change(losses_Rn: Float64[np.ndarray, "R n"]) -> Float64[np.ndarray, "m"]:
-        slope, bend = _parabola(x_4n[:3], losses_Rn[three_3n, seeds])
-        return at * (slope + (at - below) * (bend + (at - above) * third))
-
-    dip = -change(means_Rn)
+    of_means, of_seed = (
+        _change(at, third, x_4n[:3], losses_Rn[three_3n, seeds]) for losses_Rn in (means_Rn, curves.read)
+    )
+    dip = -of_means
     most = _convex_dip(curves.rates, means_Rn[:, seeds], centre, np.where(at < 0, -1, 1), usable)
-    found[seeds] += change(curves.read) * np.where(dip > most, most / np.where(dip > 0, dip, 1), 1)
+    found[seeds] += of_seed * np.where(dip > most, most / np.where(dip > 0, dip, 1), 1)
     return found
 
 
@@ -162,6 +159,17 @@ def _parabola(
     """Newton's first and second divided differences of y at three places, of which the first is 0."""
     slope = (y[1] - y[0]) / x[1]
     return slope, ((y[2] - y[0]) / x[2] - slope) / (x[2] - x[1])
+
+
+def _change(
+    at: Float64[np.ndarray, "n"],
+    third: Float64[np.ndarray, "n"],
+    x: Float64[np.ndarray, "3 n"],
+    y: Float64[np.ndarray, "3 n"],
+) -> Float64[np.ndarray, "n"]:
+    """From 0 to `at`, of the curve through three places that has this third divided difference."""
+    slope, bend = _parabola(x, y)
+    return at * (slope + (at - x[1]) * (bend + (at - x[2]) * third))
 
 
 def swap(pairs: Sequence[tuple[float, Curves, Curves]]) -> Swaps:

@@ -77,20 +77,21 @@ def _tall_gradient_on_cpu(x_TD: Array, dy_TF: Array) -> Array:
 project.defvjp(_project_forward, _project_backward)
 
 
+def _flat_dot(x: Array, kernel: Array, dimension_numbers: Any, precision: Any = None, **_: Any) -> Array:
+    """What `nn.Dense` calls for its product."""
+    if dimension_numbers != (((1,), (0,)), ((), ())) or precision is not None:
+        raise ValueError(f"project computes [T, D] @ [D, F] only, not {dimension_numbers}, {precision}")
+    return project(x, kernel)
+
+
 def dense(spec: Spec, features: int, name: str, std: float) -> nn.Dense:
     """A projection of flat tokens: float32 parameters, N(0, std^2) weights, compute in the model's dtype."""
-
-    def flat_dot(x: Array, kernel: Array, dimension_numbers: Any, precision: Any = None, **_: Any) -> Array:
-        if dimension_numbers != (((1,), (0,)), ((), ())) or precision is not None:
-            raise ValueError(f"project computes [T, D] @ [D, F] only, not {dimension_numbers}, {precision}")
-        return project(x, kernel)
-
     return nn.Dense(
         features,
         use_bias=spec.use_bias,
         dtype=spec.dtype,
         kernel_init=nn.initializers.normal(std),
-        dot_general=flat_dot,
+        dot_general=_flat_dot,
         name=name,
     )
 
