@@ -102,8 +102,8 @@ def test_without_our_own_entry_the_same_function_is_loaded(tiny, tmp_path, model
     edited = edit(tmp_path / "model", actlab=None)
     assert edited["model_type"] == model_type
     loaded = huggingface.load(tmp_path / "model")
-    ours = jax.jit(model.apply)(params, tokens)[0]
-    theirs = jax.jit(models.build(loaded.config).apply)(loaded.params, tokens)[0]
+    ours = model.apply(params, tokens)[0]
+    theirs = models.build(loaded.config).apply(loaded.params, tokens)[0]
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
@@ -128,11 +128,11 @@ def test_the_factors_of_mup_are_folded_into_the_weights(tiny, tmp_path, changes)
     config = replace(tiny, **changes, **MUP, **{"model.n_layers": 1}).model
     model, tokens = models.build(config), jnp.arange(8)[None]
     params = drawn(model)
-    ours = jax.jit(model.apply)(params, tokens)[0]
+    ours = model.apply(params, tokens)[0]
     huggingface.save(config, params, tmp_path / "model", padding=3)
     loaded = huggingface.load(tmp_path / "model")
     assert loaded.config == dataclasses.replace(config, parametrization="standard")
-    apply = jax.jit(models.build(loaded.config).apply)
+    apply = models.build(loaded.config).apply
     np.testing.assert_allclose(ours, apply(loaded.params, tokens)[0], rtol=1e-4, atol=1e-4)
     unfolded = apply(params, tokens)[0]
     assert not np.allclose(ours, unfolded, rtol=1e-2)
