@@ -36,10 +36,11 @@ QUICK = [
     "--config.data.n_stories=200",
     "--config.data.batch_size=4",
     "--config.optimizer.warmup_steps=2",
-    "--config.train.n_steps=1500",
-    "--config.train.eval_every=250",
+    "--config.train.n_steps=300",
+    "--config.train.eval_every=50",
     "--config.train.eval_tokens=2000",
-    "--config.train.checkpoint_every=250",
+    "--config.train.checkpoint_every=50",
+    "--config.train.probe_every=60",
 ]
 
 
@@ -133,16 +134,16 @@ def test_a_run_prints_and_leaves_what_it_promises(finished):
     config = json.loads((workdir / "config.json").read_text())
     assert config["data"]["name"] == "story_grammar" and config["model"]["vocab_size"] == 320
     splits = [row["split"] for row in without_times(workdir / "metrics.jsonl")]
-    assert splits.count("validation") == 7 and splits.count("train") == 150
+    assert splits.count("validation") == 7 and splits.count("train") == 30
     last = [row for row in without_times(workdir / "metrics.jsonl") if row["split"] == "validation"][-1]
     probe = without_times(workdir / "metrics.jsonl")[-1]
     result = result_of(workdir)
-    assert (probe["split"], probe["step"], splits.count("probe")) == ("probe", 1500, 6)
+    assert (probe["split"], probe["step"], splits.count("probe")) == ("probe", 300, 6)
     for column in ("negative_fraction", "zero_fraction", "post_mean", "dead_fraction"):
         assert float(result[column]) == probe[column]
     assert (result["status"], last["split"], float(result["final_loss"])) == ("finished", "validation", last["loss"])
     (tested,) = [row for row in without_times(workdir / "metrics.jsonl") if row["split"] == "test"]
-    assert (tested["step"], tested["loss"]) == (1500, float(result["test_loss"]))
+    assert (tested["step"], tested["loss"]) == (300, float(result["test_loss"]))
     assert float(result["test_floor"]) < tested["loss"] == pytest.approx(last["loss"], rel=0.05)
     assert f"test        {tested['loss']:.4f} nats/token; floor {float(result['test_floor']):.4f}" in out
     assert f"floor       {float(result['floor']):.4f} nats/token" in out
@@ -160,10 +161,10 @@ def test_the_same_command_again_says_that_the_work_is_done(finished, monkeypatch
 def test_a_run_stopped_in_the_middle_gives_the_same_result_to_the_bit(finished, tmp_path):
     folder, workdir, _ = finished
     words = [*QUICK, f"--config.data.dir={folder}/data", f"--workdir={tmp_path}/w", "--config.log.tensorboard=true"]
-    _, error = (process := start(signalled.code(signal.SIGTERM, 600), words, tmp_path)).communicate(timeout=300)
+    _, error = (process := start(signalled.code(signal.SIGTERM, 120), words, tmp_path)).communicate(timeout=300)
     assert process.returncode == 143, error
     said = commands.run(main, *words)
-    assert "resuming from step" in said and "resuming from step 1500" not in said
+    assert "resuming from step" in said and "resuming from step 300" not in said
     metrics = tmp_path / "w" / "metrics.jsonl"
     assert without_times(metrics) == without_times(workdir / "metrics.jsonl")
     rows = [json.loads(line) for line in metrics.read_text().splitlines()]
