@@ -3,10 +3,11 @@
 import dataclasses
 import functools
 import hashlib
+import inspect
 import pathlib
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 from absl import logging
 from ml_collections import ConfigDict
@@ -24,11 +25,33 @@ from actlab.sweeps import session, trained
 from actlab.training.loop import StopSignal
 from actlab.workdir.records import Workdir
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Configured = str | pathlib.Path | Config | ConfigDict
 _DURATION = re.compile(r"(?:(?P<h>[\d.]+)h)?(?:(?P<m>[\d.]+)m)?(?:(?P<s>[\d.]+)s)?")
 _LONGEST_LABEL = 150  # characters; the name of a folder has at most 255 bytes
 _LONGEST = 1e9  # seconds, 30 years
+_MOST_SCALES = 8
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+def _named_as_in_python(function: Callable[P, T]) -> Callable[P, T]:
+    """What the function refuses is told by the names of its arguments and of fields, --budget as budget.
+
+    Not to a command, which gives its words as `command`.
+    """
+    flags = re.compile(rf"--(?=config\.|(?:{'|'.join(inspect.signature(function).parameters)})\b)")
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except UserError as error:
+            if "command" not in kwargs:
+                error.args = (flags.sub("", str(error)),)
+            raise
+
+    return called
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +82,7 @@ class Run:
         return self.trained.sample(**options)
 
 
+@_named_as_in_python
 def compare(
     names: Sequence[str],
     *,
@@ -84,13 +108,18 @@ def compare(
             another comparison.
     """
     logging.set_verbosity(logging.ERROR)  # orbax warns through absl of what is meant
-    if not isinstance(budget, (str, int, float)) or isinstance(budget, bool):
-        raise UserError(f"budget={budget!r} must be a time, such as '30m', or a number of seconds.")
-    seconds = budget_seconds(budget if isinstance(budget, str) else f"{budget}s", "budget")
+    if isinstance(budget, str):
+        seconds = budget_seconds(budget)
+    elif isinstance(budget, (int, float)) and not isinstance(budget, bool) and 0 < budget < _LONGEST:
+        seconds = float(budget)
+    else:
+        raise UserError(f"budget={shown(budget)} must be a time, such as '30m', or a positive number of seconds.")
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         raise UserError(f"names={names!r} must be a list of names, such as ['relu', 'gelu'].")
-    if scales is not None and (not isinstance(scales, int) or isinstance(scales, bool)):
-        raise UserError(f"scales={scales!r} must be a whole number: the number of widths.")
+    if scales is not None and (type(scales) is not int or not 1 <= scales <= _MOST_SCALES):
+        raise UserError(
+            f"scales={shown(scales)}, the number of widths, must be a whole number from 1 to {_MOST_SCALES}."
+        )
     chosen = [catalogue.get(name, "").name for name in names]
     base = _config(config, "with other fields by actlab.config.replace(CONFIG, **{'model.d_model': 32})")
     if text is not None:
@@ -113,6 +142,7 @@ def compare(
         return comparison.run(stop)
 
 
+@_named_as_in_python
 def train(config: Configured, *, workdir: str | pathlib.Path | None = None, **changes: Any) -> Run:
     """Trains one run, resumes it, or reads it if it is done.
 
@@ -139,7 +169,7 @@ def train(config: Configured, *, workdir: str | pathlib.Path | None = None, **ch
     return Run(folder, records.results()[0], Table(records.metrics()))
 
 
-def budget_seconds(text: str, flag: str = "--budget") -> float:
+def budget_seconds(text: str) -> float:
     """A duration such as 30m, 1h or 2h30m, in seconds.
 
     Raises:
@@ -152,7 +182,7 @@ def budget_seconds(text: str, flag: str = "--budget") -> float:
         found = 0.0
     if not 0 < found < _LONGEST:
         raise UserError(
-            f"{flag}={text} is not a time, or longer than 30 years: write for example {flag}=30m, 1h or 2h30m."
+            f"--budget={text} is not a time, or longer than 30 years: write for example --budget=30m, 1h or 2h30m."
         )
     return found
 

@@ -39,11 +39,11 @@ def test_arguments_of_another_type_are_refused_by_what_they_are(tmp_path):
     for names in ("relu", None, ["relu", 3]):
         with pytest.raises(UserError, match=r"names=.* must be a list of names"):
             actlab.compare(names, budget="1h", workdir=tmp_path / "w")
-    for budget in (None, True, [1]):
-        with pytest.raises(UserError, match=r"budget=.* must be a time"):
+    for budget in (None, True, [1], -1, 0, float("nan"), 1e10):
+        with pytest.raises(UserError, match=r"^budget=.* must be a time"):
             actlab.compare(["relu", "gelu"], budget=budget)
-    for scales in (2.5, "3", True):
-        with pytest.raises(UserError, match=r"scales=.* must be a whole number"):
+    for scales in (2.5, "3", True, 0, 9):
+        with pytest.raises(UserError, match=r"scales=.*, the number of widths, must be a whole number"):
             actlab.compare(["relu", "gelu"], budget="1h", scales=scales)
     for call in (
         lambda config: actlab.train(config),
@@ -53,6 +53,17 @@ def test_arguments_of_another_type_are_refused_by_what_they_are(tmp_path):
             call({"model.activation": "relu"})
     with pytest.raises(UserError, match="config is None"):
         actlab.train(None)
+
+
+def test_what_is_refused_is_told_by_the_names_of_arguments(small_sweep, tmp_path):
+    config = replace(small_sweep, sweep=())
+    with pytest.raises(UserError, match=r"^scales=2 .* add config\.model\.parametrization=mup"):
+        actlab.compare(["relu", "gelu"], budget="1h", scales=2, config=config, workdir=tmp_path / "w")
+    with pytest.raises(UserError, match=r"^budget=soon .* for example budget=30m"):
+        actlab.compare(["relu", "gelu"], budget="soon")
+    (tmp_path / "comparison.json").write_text("{}")
+    with pytest.raises(UserError, match=r"^workdir="):
+        actlab.train(config, workdir=tmp_path)
 
 
 @pytest.mark.parametrize("path", ["", "~/x", "a\0b", "a\ud800", "b" * 300, 3])

@@ -286,6 +286,10 @@ def test_a_workdir_is_a_word_or_a_flag(refused, tmp_path, name):
             ["relu", "gelu", "--config.train.eval_every=5", "--config.train.probe_every=5"],
             "sets --config.train.eval_every and --config.train.probe_every itself: leave them out",
         ),
+        (
+            ["relu", "gelu", "--scales=2", "--config.model.parametrization=standard"],
+            "--scales=2 carries the learning rates to other widths",
+        ),
     ],
 )
 def test_a_comparison_says_what_it_lacks_and_what_it_sets_itself(refused, words, told):
