@@ -19,6 +19,7 @@ import io
 import os
 import pathlib
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -97,7 +98,7 @@ def _targets(given: flags.FlagValues, out: pathlib.Path | None) -> None:
             raise UserError(f"unknown --models={name}: {suggestion(name, bench.SIZES)}")
     known = _known(out, bench.HERE if given.here else bench.COLUMNS)
     measured = bench.run_here(models, known) if given.here else bench.measure(chosen, models, known)
-    rows = [*known, *_written(out, measured, known)]
+    rows = [*known, *_written(out, _announced(measured), known)]
     tables().print(timing.plain(rows) if given.here else bench.table(rows))
 
 
@@ -110,7 +111,7 @@ def _training(given: flags.FlagValues, out: pathlib.Path | None) -> None:
     for name in shapes or [""]:
         if name not in training.SHAPES:
             raise UserError(f"unknown --shapes={name}: {suggestion(name, training.SHAPES)}")
-    rows = list(_written(out, training.measure(shapes, _repetitions(given, default=5, least=1))))
+    rows = list(_written(out, _announced(training.measure(shapes, _repetitions(given, default=5, least=1)))))
     tables().print(timing.speeds(rows))
 
 
@@ -172,6 +173,15 @@ def _size(text: str) -> Any:
     if int(match[1]) * int(match[2]) > _MOST_VALUES:
         raise UserError(f"--sizes={text} is an array of more than {_MOST_VALUES:,} values: make it smaller.")
     return Size(int(match[1]), int(match[2]))
+
+
+def _announced(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The rows, each told on standard error once it is measured: all of them take minutes to hours."""
+    print("actlab: measuring; each row is told when it is done", file=sys.stderr, flush=True)
+    for row in rows:
+        about = ", ".join(str(value) for value in list(row.values())[:4] if value)
+        print(f"actlab: measured {about}", file=sys.stderr, flush=True)
+        yield row
 
 
 def _written(

@@ -159,7 +159,8 @@ def test_a_program_that_does_not_fit_here_is_a_row_and_the_next_one_runs(two_cas
 def test_the_command_measures_here_what_it_is_asked_for(two_cases, monkeypatch, tmp_path):
     monkeypatch.setattr(targets, "prepare", None)  # the devices of this machine are wanted
     words = ("targets", "--here", "--models=char", f"--out={tmp_path / 'here.csv'}")
-    assert "char" in commands.run(bench_command.main, *words)
+    code, out, error = commands.call(bench_command.main, *words)
+    assert "char" in out and f"actlab: measured {timing.device_name()}, char, float32" in error
     before = (tmp_path / "here.csv").read_text()
     monkeypatch.setattr(bench, "_seconds_per_update", None)
     assert "char" in commands.run(bench_command.main, *words), "what is there is not measured again"
