@@ -130,8 +130,7 @@ class Answer:
         found = [f"{taken}{also}{self._but(name, states)}."]
         # What is known before what is open.
         for other, state in sorted(states.items(), key=lambda item: item[1].verdict == Verdict.UNDECIDED):
-            known = math.isfinite(state.low) or math.isfinite(state.high)
-            interval = f"{_number(-state.high)} to {_number(-state.low)}" if known else "no interval yet"
+            interval = _interval(-state.high, -state.low)
             if state.verdict == Verdict.SUPPORTED:
                 found.append(f"{name} beats {other} by {_number(-state.mean)} {self.unit} ({interval}).")
             elif state.verdict == Verdict.EQUIVALENT:
@@ -229,7 +228,7 @@ class Answer:
         seeds = {width: f" ({state.seeds} seeds)" if uneven else "" for width, state in states.items()}
         seen = ", ".join(f"{_number(-state.mean)} at width {width}{seeds[width]}" for width, state in states.items())
         which = f"{trend.seeds} seeds{' at every width' if uneven else ''}"
-        change = f"{_number(-trend.mean)}, {_number(-trend.high)} to {_number(-trend.low)}, {which}"
+        change = f"{_number(-trend.mean)}, {_interval(-trend.high, -trend.low)}, {which}"
         course = self._course(trend)
         failed = {one for width in self.widths for one in width.failed} & {name, other}
         if course == "undecided" and failed:
@@ -356,7 +355,7 @@ def _body(answer: Answer) -> str:
 def _pair_rows(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
     return "".join(
         f"<tr><td>{_e(label)}</td><td>{_e(row['verdict'])}</td>"
-        f"<td class=n>{_number(row['difference'])}</td><td class=n>{_number(row['low'])} to {_number(row['high'])}</td>"
+        f"<td class=n>{_number(row['difference'])}</td><td class=n>{_interval(row['low'], row['high'])}</td>"
         f"<td class=n>{row['seeds']}</td></tr>"
         for label, row in rows
     )
@@ -406,6 +405,11 @@ def _number(value: float | None, digits: int = 3) -> str:
     while value and round(value, digits) == 0 and digits < 9:
         digits += 1
     return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    known = [bound for bound in (low, high) if bound is not None and math.isfinite(bound)]
+    return f"{_number(low)} to {_number(high)}" if known else "no interval yet"
 
 
 def _e(text: object) -> str:

@@ -424,6 +424,7 @@ def test_progress_and_answer_say_where_there_is_no_interval_yet():
     assert "(no interval yet)" in lines[0]
     assert "no interval" not in lines[1] and " to " in lines[1]
     assert "(no interval yet)" in str(few) and "no interval" not in str(more)
+    assert "no interval yet</td>" in few._repr_html_() and "no interval" not in more._repr_html_()
 
 
 def test_a_page_offers_more_seeds_only_where_they_could_decide():
