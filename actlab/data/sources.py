@@ -271,7 +271,8 @@ def _listed(files: Sequence[Path]) -> str:
     if len(files) == 1:
         return files[0].name
     kinds = collections.Counter(formats.format_of(path) or path.suffix or "other" for path in files)
-    return " and ".join(f"{count} {kind}" for kind, count in kinds.most_common(4)) + " files"
+    *most, last = (f"{count} {kind}" for kind, count in kinds.most_common(4))
+    return " and ".join([*([", ".join(most)] if most else []), last]) + " files"
 
 
 def text_source(texts: TextFiles, *, licence: str, description: str, show: bool) -> Source:

@@ -284,8 +284,8 @@ def _figure(
         "training-figure",
         charts.spec(chart, shown.params | params),
         {"points": Rows(COLUMNS, rows), "curves": _curve_rows(study, {row[0] for row in rows})},
-        f"Loss over steps, a panel for each of {len(study.rates)} learning rates, a line for each of "
-        f"{', '.join(study.activations)}; {diverged} runs diverged.",
+        f"Loss over steps, a panel for each learning rate ({', '.join(map(charts.rate, study.rates))}), a line for "
+        f"each of {', '.join(study.activations)}; {diverged} of {len(study.runs)} runs diverged.",
         "Line and band: mean, minimum and maximum over seeds, from the first evaluation after step 0 to the first "
         "divergence of a seed. Training "
         "losses are means over the steps since the previous point. Triangles are spikes, crosses the ends of diverged "
