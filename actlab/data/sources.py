@@ -297,6 +297,8 @@ def text_source(texts: TextFiles, *, licence: str, description: str, show: bool)
             "it separates documents only on a line of its own in .txt and .md",
             show=show,
         )
+    if not any(shards.values()):
+        raise UserError(f"{str(texts.given)!r} is empty, or all of its documents are: give a text.")
     for split in SPLITS:
         if not shards[split]:
             raise UserError(

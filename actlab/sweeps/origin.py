@@ -228,9 +228,13 @@ def _fitted(model: models.Model, params: Params) -> tuple[Params, list[str]]:
 def _ours(name: str, folder: pathlib.Path, run: str | None) -> Origin:
     try:
         found = trained.find(folder, run)
+    except trained.SeveralRunsError as error:
+        n, first = len(error.names), error.names[0]
+        raise UserError(
+            f"{FIELD}={name!r} holds {n} runs: name one of them after a colon, for example {name}:{first}."
+        ) from error
     except UserError as error:
-        hint = " A run of a sweep is named after a colon." if str(error).startswith("--run") else ""
-        raise UserError(f"{FIELD}={name!r}: {error}{hint}") from error
+        raise UserError(f"{FIELD}={name!r}: {error}") from error
 
     def load() -> tuple[Params, str]:
         whole = trained.load(folder, run)

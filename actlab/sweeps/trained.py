@@ -33,6 +33,14 @@ from actlab.workdir.records import COMPARISON, JUDGED, Workdir
 _TRAIN = "train first, or train again in another --workdir if the checkpoints are gone"
 
 
+class SeveralRunsError(UserError):
+    """For a sweep's workdir in the place of a run; `names` are those of its runs."""
+
+    def __init__(self, workdir: pathlib.Path, names: list[str]):
+        super().__init__(f"--run is missing: --workdir={workdir} holds {len(names)} runs, for example {names[0]}.")
+        self.names = names
+
+
 class Trained(NamedTuple):
     """A model with the parameters of its newest sound checkpoint and the tokenizer it was trained with."""
 
@@ -149,7 +157,7 @@ def _name(workdir: pathlib.Path, run: str | None, names: list[str]) -> str:
             )
         raise UserError(f"--workdir={workdir} holds no sound checkpoint (none has been saved): {_TRAIN}.")
     if run is None and len(names) > 1:
-        raise UserError(f"--run is missing: --workdir={workdir} holds {len(names)} runs, for example {names[0]}.")
+        raise SeveralRunsError(workdir, names)
     if run is not None and run not in names:
         raise UserError(f"--run={run} is not in --workdir={workdir}: {suggestion(run, names)}")
     return run or names[0]

@@ -295,7 +295,7 @@ def test_byte_pairs_of_a_hugging_face_directory_are_those_a_run_must_have(encode
             {"finetune.from_checkpoint": "nowhere"},
             "from_checkpoint='nowhere'",
         ),
-        ({"finetune.from_checkpoint": "WORKDIR"}, "holds 2 runs, for example gelu-.* after a colon"),
+        ({"finetune.from_checkpoint": "WORKDIR"}, "holds 2 runs: .* after a colon, for example .*:gelu-"),
         ({"finetune.from_checkpoint": "WORKDIR:gelu"}, "is not in .*choose one of gelu"),
         ({"finetune.from_checkpoint": "WORKDIR:{sed}"}, "config.sed: did you mean 'seed'"),
         ({"model.d_model": 16}, "config.model.d_model=16, but .* was trained with 8: set the same"),
