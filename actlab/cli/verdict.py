@@ -61,7 +61,11 @@ def main(argv: Sequence[str]) -> None:
     from actlab.workdir import manifest, records
 
     console = lines()
-    folder = paths[0] if paths[0].is_dir() else paths[0].parent
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    folder = folders[0]
+    for one in folders:
+        # A search ends most of its runs early, and which seeds are fresh is for the comparison to say.
+        results_lib.refuse_comparison(one.parent)
     is_arm = len(paths) == 1 and home and home.resolve() in (folder.resolve(), *folder.resolve().parents)
     place = home if home and not is_arm else folder
     out = pathlib.Path(given.verdicts) if given.verdicts else place / verdicts.FILE
@@ -79,7 +83,7 @@ def main(argv: Sequence[str]) -> None:
         study = study.of(names) if study else None
         asked = given.question or (study.questions if study and not given.baseline else ())
         questions = [protocol.parse_question(text, names) for text in asked]
-        workdirs = [records.Workdir(path if path.is_dir() else path.parent, writes=False) for path in paths]
+        workdirs = [records.Workdir(one, writes=False) for one in folders]
         looks = [look for workdir in workdirs for look in manifest.looks(workdir)]
         compared = comparison.compare(results, questions, given.margin, given.baseline, looks)
         decisions = verdicts.decide(study.claims, results, given.margin) if study else None

@@ -140,3 +140,10 @@ def test_bad_flags_are_refused(study, refused, word, told):
 
 def test_no_table_is_no_comparison(refused):
     assert "no table is given" in refused(verdict.main)
+
+
+def test_a_part_of_a_comparison_is_judged_by_the_comparison(study, refused):
+    (study.parent / "comparison.json").write_text("{}")
+    for part in (study, study / "results.csv"):
+        assert f"{study.parent} is a comparison, which judges its runs itself" in refused(verdict.main, part)
+    assert not (study / "verdicts.json").exists()
