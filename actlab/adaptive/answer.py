@@ -377,9 +377,9 @@ def _widths(answer: Answer) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in words that --budget reads, rounded up: 40s, 2m14s, 12m, 1.5h."""
+    """A time in words that --budget reads, rounded up: 0.2s, 40s, 2m14s, 12m, 1.5h."""
     if seconds < 90:
-        return f"{max(math.ceil(seconds), 1)}s"
+        return f"{math.ceil(10 * seconds) / 10:g}s" if seconds < 10 else f"{math.ceil(seconds)}s"
     if seconds < 600:
         minutes, rest = divmod(math.ceil(seconds), 60)
         return f"{minutes}m{f'{rest}s' if rest else ''}"
