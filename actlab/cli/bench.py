@@ -177,7 +177,7 @@ def _size(text: str) -> Any:
 
 def _announced(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """The rows, each told on standard error once it is measured: all of them take minutes to hours."""
-    print("actlab: measuring; each row is told when it is done", file=sys.stderr, flush=True)
+    print("actlab: measuring: a line for each row that is done", file=sys.stderr, flush=True)
     for row in rows:
         about = ", ".join(str(value) for value in list(row.values())[:4] if value)
         print(f"actlab: measured {about}", file=sys.stderr, flush=True)
