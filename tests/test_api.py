@@ -35,7 +35,7 @@ def test_a_sweep_is_not_one_run(small_sweep, tmp_path):
         actlab.train(small_sweep, workdir=tmp_path / "w")
 
 
-def test_arguments_of_another_type_are_refused_by_what_they_are(tmp_path):
+def test_arguments_of_another_type_are_refused_by_what_they_are(tmp_path, called):
     for names in ("relu", None, ["relu", 3]):
         with pytest.raises(UserError, match=r"names=.* must be a list of names"):
             actlab.compare(names, budget="1h", workdir=tmp_path / "w")
