@@ -40,7 +40,7 @@ def _named_as_in_python(function: Callable[P, T]) -> Callable[P, T]:
 
     Not to a command, which gives its words as `command`.
     """
-    flags = re.compile(rf"--(?=config\.|(?:{'|'.join(inspect.signature(function).parameters)})\b)")
+    flags = re.compile(rf"--(?=(?:{'|'.join(inspect.signature(function).parameters)})\b)")
 
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -433,7 +433,10 @@ def test_a_page_offers_more_seeds_only_where_they_could_decide():
     assert "seeds may be added" not in lost and "seeds may be added" in page(answer_of(apart), "compare")
 
 
-@pytest.mark.parametrize("text, expected", [("30m", 1800), ("1h", 3600), ("2h30m", 9000), ("1.5h", 5400), ("90s", 90), ("0.13s", 0.13)])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("30m", 1800), ("1h", 3600), ("2h30m", 9000), ("1.5h", 5400), ("90s", 90), ("0.13s", 0.13)],
+)
 def test_budgets_are_times(text, expected):
     assert api.budget_seconds(text) == expected
     assert expected <= api.budget_seconds(duration(float(expected))) < 1.6 * expected

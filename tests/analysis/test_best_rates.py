@@ -135,6 +135,13 @@ def test_a_level_stretch_beside_a_cliff_is_no_lower_between_its_rates(degree):
             assert left_out(arm, degree) == pytest.approx([0.0] * 3, abs=1e-12)
 
 
+def test_the_limit_on_a_seeds_fall_is_that_of_the_others():
+    # The parabola through the others' means falls by 0.125 and may by less than 0.05: by the same share at every scale.
+    shape, scales = np.array([9.0, 1.0, 0.0, 0.001, 0.05]), np.array([1.0, 2.0, 5.0])
+    falls = left_out(curves(shape[:, None] * scales, rates=1.8 ** np.arange(5)), 2) / scales
+    assert falls == pytest.approx([falls[0]] * 3) and -0.05 < falls[0] < 0
+
+
 @pytest.mark.parametrize("degree", [2, 3])
 def test_beside_a_failure_at_an_edge_and_where_rates_are_level_it_is_a_rate_of_the_grid(degree):
     rows = [[2.3, 2.4, 2.3], [2.0, 2.1, 2.2], [2.1, 2.2, 2.3]]
