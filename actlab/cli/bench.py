@@ -19,7 +19,6 @@ import io
 import os
 import pathlib
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -177,10 +176,12 @@ def _size(text: str) -> Any:
 
 def _announced(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """The rows, each told on standard error once it is measured: all of them take minutes to hours."""
-    print("actlab: measuring: a line for each row that is done", file=sys.stderr, flush=True)
+    from actlab.data.preparing import say
+
+    say("measuring: a line for each row that is done")
     for row in rows:
         about = ", ".join(str(value) for value in list(row.values())[:4] if value)
-        print(f"actlab: measured {about}", file=sys.stderr, flush=True)
+        say(f"measured {about}")
         yield row
 
 

@@ -65,7 +65,7 @@ def main(argv: Sequence[str]) -> None:
     folder = folders[0]
     for one in folders:
         # A search ends most of its runs early, and which seeds are fresh is for the comparison to say.
-        results_lib.refuse_comparison(one.parent)
+        results_lib.refuse_comparison(one.absolute().parent)
     is_arm = len(paths) == 1 and home and home.resolve() in (folder.resolve(), *folder.resolve().parents)
     place = home if home and not is_arm else folder
     out = pathlib.Path(given.verdicts) if given.verdicts else place / verdicts.FILE

@@ -298,7 +298,7 @@ def text_source(texts: TextFiles, *, licence: str, description: str, show: bool)
             show=show,
         )
     if not any(shards.values()):
-        raise UserError(f"{str(texts.given)!r} is empty, or all of its documents are: give a text.")
+        raise UserError(f"{str(texts.given)!r} holds no text: add documents to it, or name another file or folder.")
     for split in SPLITS:
         if not shards[split]:
             raise UserError(

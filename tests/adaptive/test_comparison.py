@@ -122,6 +122,9 @@ def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(c
     )
     assert f"if their standard deviation stays {(one - other).std(ddof=1):.2g}" in forecast()
     assert "of which" in forecast() and "10s are used up" in forecast(10.0)
+    n_rows = len(results(tmp_path / "whole/judgement"))
+    compare(config, tmp_path / "whole", 10.0)
+    assert len(results(tmp_path / "whole/judgement")) == n_rows, "a budget that is used up trains nothing"
     monkeypatch.setattr(judgement.PairState, "settles", lambda *_: False)
     assert "used up" not in forecast(10.0)
     assert "nothing is open that more seeds could decide" in forecast() and "then about" not in forecast()

@@ -142,8 +142,9 @@ def test_no_table_is_no_comparison(refused):
     assert "no table is given" in refused(verdict.main)
 
 
-def test_a_part_of_a_comparison_is_judged_by_the_comparison(study, refused):
+def test_a_part_of_a_comparison_is_judged_by_the_comparison(study, refused, monkeypatch):
     (study.parent / "comparison.json").write_text("{}")
-    for part in (study, study / "results.csv"):
+    monkeypatch.chdir(study)
+    for part in (study, study / "results.csv", ".", "results.csv"):
         assert f"{study.parent} is a comparison, which judges its runs itself" in refused(verdict.main, part)
     assert not (study / "verdicts.json").exists()

@@ -197,7 +197,7 @@ def test_a_validation_file_is_halved_evenly_and_by_its_texts_alone(tmp_path, wri
         ({"valid.txt": "x"}, "holds validation text alone .valid.txt.: put the training text beside it"),
         ({"dev.md": "x", "test.md": "x"}, "holds validation text alone .dev.md."),
         ({"train.txt": "x", "valid.txt": " \n<|endoftext|>\n"}, "no text of its own for the validation split"),
-        ({"a.txt": ""}, "is empty, or all of its documents are: give a text"),
+        ({"a.txt": ""}, "holds no text: add documents"),
         ({"a.txt": "one"}, "no text of its own for the "),
     ],
 )
