@@ -6,7 +6,7 @@ An origin may have another activation than the run. Its change of the mean outpu
 import dataclasses
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -23,7 +23,7 @@ from actlab.files import digest, read_json, sha256
 from actlab.models.layers import Hidden
 from actlab.models.model import Params
 from actlab.sweeps import trained
-from actlab.training.checkpoint import SEAL, newest
+from actlab.training.checkpoint import newest_seal
 from actlab.training.losses import Examples
 from actlab.training.program_spec import ProgramSpec
 
@@ -97,11 +97,10 @@ def digests(configs: Iterable[Config], done: bool = False) -> dict[str, str]:
     for name, config in {name_of(one): one for one in configs if one.finetune.from_checkpoint}.items():
         try:
             start = of(config)
+            found |= {name: start.digest()} if start else {}
         except UserError:
             if not done:
                 raise
-        else:
-            found |= {name: start.digest()} if start else {}
     return found
 
 
@@ -136,9 +135,9 @@ def require_fitting(config: Config, origin: Origin, tokenizer: Tokenizer) -> Non
             raise _differs(f"model.{name}", repr(ours[name]), repr(theirs[name]), origin)
     before, after = _activations(origin.model, origin.swap), _activations(config.model, config.finetune.swap)
     wanted = config.finetune.swap
+    exchanged = _resolved([wanted.from_, wanted.to]) if wanted.blocks else []
     for index, (theirs_have, ours_have) in enumerate(zip(before, after, strict=True)):
-        swapped = (theirs_have, ours_have) == (wanted.from_, wanted.to)
-        if theirs_have != ours_have and not swapped:
+        if theirs_have != ours_have and [theirs_have, ours_have] != exchanged:
             fix = "set the same value, exchange it by config.finetune.swap"
             raise _differs(f"model.activation (block {index})", repr(ours_have), repr(theirs_have), origin, fix)
     if origin.tokenizer is not None and origin.tokenizer.hash != tokenizer.hash:
@@ -241,8 +240,10 @@ def _ours(name: str, folder: pathlib.Path, run: str | None) -> Origin:
         return whole.params, f"{name}, step {whole.step}"
 
     def of_seal() -> str:
-        place = folder / "checkpoints" / found.part
-        return sha256(place / str(newest(place)) / SEAL)
+        seal = newest_seal(folder / "checkpoints" / found.part)
+        if seal is None:
+            raise UserError(f"{FIELD}={name!r} holds no sound checkpoint: train it first, or name another workdir.")
+        return sha256(seal)
 
     return Origin(name, found.config.model, found.config.finetune.swap, found.tokenizer, load, of_seal)
 
@@ -266,8 +267,13 @@ def _is_hugging_face(folder: pathlib.Path) -> bool:
         return False
 
 
-def _activations(model: ModelConfig, swapped: SwapConfig) -> Sequence[str]:
-    return [swapped.to] * swapped.blocks + [model.activation] * (model.n_layers - swapped.blocks)
+def _activations(model: ModelConfig, swapped: SwapConfig) -> list[str]:
+    return _resolved([swapped.to] * swapped.blocks + [model.activation] * (model.n_layers - swapped.blocks))
+
+
+def _resolved(names: Iterable[str]) -> list[str]:
+    """The names of the catalogue in place of aliases."""
+    return [activations.get(name).name for name in names]
 
 
 def _differs(path: str, ours: object, theirs: object, origin: Origin, fix: str = "set the same value") -> UserError:

@@ -120,7 +120,7 @@ def _require_registered(config: Config) -> None:
         try:
             activations.get(name, f"config.{path}")
         except UserError as error:
-            words = "If it is your own, name the file that registers it, --activations=FILE."
+            words = "If it is your own, register it: --activations=FILE, or actlab.activations.register in Python."
             raise UserError(f"{error} {words}") from error
 
 

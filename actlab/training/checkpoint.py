@@ -228,6 +228,12 @@ def newest(directory: pathlib.Path) -> int:
     return max(_steps(directory), default=0)
 
 
+def newest_seal(directory: pathlib.Path) -> pathlib.Path | None:
+    """The seal of the newest step that has one, or None."""
+    seals = (directory / str(step) / SEAL for step in _steps(directory))
+    return next((seal for seal in seals if seal.is_file()), None)
+
+
 def _steps(directory: pathlib.Path) -> list[int]:
     """The steps that have a folder, the newest first."""
     return sorted(

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import shutil
 
 import jax
 import jax.numpy as jnp
@@ -214,6 +215,25 @@ def test_a_hugging_face_directory_is_a_start_too(encoder, stories, tmp_path):
     assert before.keys() == origin.digests([classifier]).keys() and before != origin.digests([classifier])
 
 
+def test_an_origin_is_read_at_its_newest_sealed_step(wish, pretrained, tmp_path):
+    name = "gelu-lr0.001-seed1"
+    shutil.copytree(pretrained, tmp_path / "w")
+    config = replace(wish, **{"finetune.from_checkpoint": f"{tmp_path / 'w'}:{name}", "sweep": ()})
+    older, newest = sorted(
+        (tmp_path / "w/checkpoints/0").glob("*/actlab_seal.json"), key=lambda seal: int(seal.parts[-2])
+    )[-2:]
+    origins = [origin.digests([config])]
+    newest.unlink()
+    origins.append(origin.digests([config]))
+    assert origins[0] != origins[1] and trained.load(tmp_path / "w", name).step == int(older.parent.name)
+    older.write_text(older.read_text() + " ")
+    assert origin.digests([config]) != origins[1]
+    shutil.rmtree(tmp_path / "w/checkpoints")
+    with pytest.raises(UserError, match="w:gelu-lr0.001-seed1' holds no sound checkpoint"):
+        origin.digests([config])
+    assert origin.digests([config], done=True) == {}
+
+
 def test_other_weights_at_the_place_of_the_origin_are_refused(wish, pretrained, finetuned, stopped_early, tmp_path):
     with stopped_early():
         assert run(wish, tmp_path / "w") == 143
@@ -316,6 +336,12 @@ def test_what_does_not_fit_is_refused_by_field_and_leaves_nothing(wish, pretrain
     with pytest.raises(UserError, match=words):
         run(replace(wish, **place), tmp_path / "w")
     assert not (tmp_path / "w").exists()
+
+
+def test_another_name_of_its_activation_fits(wish):
+    config = replace(wish, **{"model.activation": "gelu_erf"})
+    settled, _ = session.settle(config, sweep.expand(config), program_spec.open_data([config]))
+    assert settled.model.activation == "gelu_erf"
 
 
 def test_a_workdir_without_a_checkpoint_says_so(wish, pretrained, tmp_path):
