@@ -220,13 +220,14 @@ def needs_training(
         rows = [checked.rows[name] for name in names]
         announce.results(console, rows, records.path, "was done before; nothing to do")
         return False
-    has_jobs = (records.path / "jobs").is_dir()
+    known = records.manifest()
+    has_jobs = "launched" in known or (records.path / "jobs").is_dir()
     if has_jobs and not launched:
         raise UserError(
             f"--workdir={records.path} was begun by actlab launch, and its jobs hold what has been trained: resume "
             "with that command, or choose another workdir."
         )
-    if launched and records.manifest() and not has_jobs:
+    if launched and known and not has_jobs:
         raise UserError(
             f"--workdir={records.path} was begun by actlab.main: resume with that command, or choose another workdir."
         )

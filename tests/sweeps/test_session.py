@@ -454,6 +454,10 @@ def test_a_workdir_of_a_launch_is_refused(small_sweep, tmp_path):
     with pytest.raises(UserError, match="--workdir=.*begun by actlab launch"):
         run(small_sweep, tmp_path / "w")
     assert [path.name for path in (tmp_path / "w").iterdir()] == ["jobs"]
+    (tmp_path / "w" / "jobs").rmdir()  # as of a launch that is done
+    Workdir(tmp_path / "w").write_manifest({"launched": ["actlab", "launch"], "parts": {"0-0": []}})
+    with pytest.raises(UserError, match="--workdir=.*begun by actlab launch"):
+        run(small_sweep, tmp_path / "w")
 
 
 def test_a_disk_that_is_full_to_the_end_is_one_sentence_and_lets_others_in(small_sweep, tmp_path, monkeypatch):
