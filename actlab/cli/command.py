@@ -477,6 +477,10 @@ def parse_model(page: str | None, argv: Sequence[str], values: flags.FlagValues)
     paths([model.partition(":")[0]])
     if source is not None:
         raise UserError("--config has no place here: the model's fields are those of its directory; leave it out.")
+    # Before the fields are read: one of these alone may be refused for what the others are.
+    if taken := [path for path, _ in changes if path in presets.CONTINUED_STEPS]:
+        more = "; the number of updates is --steps" if "steps" in values else ""
+        raise UserError(f"--config.{taken[0]} is set by the command: leave it out{more}.")
     name = f"{model}:{values.run}" if values.run else model
     request = overrides.read(None, changes, presets.continued)
     if request.config.sweep:

@@ -88,6 +88,12 @@ def continued() -> config_dict.ConfigDict:
     return tinystories("char", changes)
 
 
+# What those two commands set themselves: swap by its --steps.
+CONTINUED_STEPS = (
+    *(f"train.{name}" for name in ("n_steps", "eval_every", "checkpoint_every", "probe_every", "census_every")),
+    "optimizer.warmup_steps",
+)
+
 # Layers, width and heads of Turc et al. 2019, arXiv:1908.08962, table 1; base is Devlin et al. 2018.
 _BERT_SIZES = {"tiny": (2, 128, 2), "mini": (4, 256, 4), "bert_small": (4, 512, 8), "base": (12, 768, 12)}
 # Devlin et al. 2018, sections A.2 and A.3, but without dropout, as in the decoder.

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from actlab import activations, config as config_lib, data
 from actlab.config import Config, ModelConfig
+from actlab.config.presets import CONTINUED_STEPS
 from actlab.data import tokenizers
 from actlab.errors import UserError, suggestion
 from actlab.interop.architecture import GATED, OURS
@@ -23,8 +24,6 @@ from actlab.training import programs
 from actlab.training.loop import Prober
 from actlab.training.program_spec import ProgramSpec
 
-_WARMUP = "optimizer.warmup_steps"
-_LENGTHS = {f"train.{name}" for name in ("n_steps", "eval_every", "checkpoint_every", "probe_every", "census_every")}
 HEADLESS = ("loss", "grad", "update_ratio")  # what a model without a head of tokens does not have
 
 
@@ -82,8 +81,6 @@ def config_of(
     """
     source = start.name
     config = config_lib.replace(base, **{"finetune.from_checkpoint": source})
-    if taken := sorted({*chosen} & {*_LENGTHS, _WARMUP}):
-        raise UserError(f"--config.{taken[0]} is set by the command: leave it out (swap has --steps).")
     if taken := [path for path in chosen if path.startswith("model.") and path != "model.context"]:
         raise UserError(f"--config.{min(taken)} is set, but the model's fields are those of {source}: leave it out.")
     context = base.model.context if "model.context" in chosen else min(base.model.context, start.model.context)
@@ -227,7 +224,8 @@ def counterpart(start: origin.Origin, to: str) -> str:
 def _for_steps(config: Config, n_steps: int) -> Config:
     """The config for so many updates, probed before the first and after the last, and saved ten times."""
     saved = dict.fromkeys(("train.eval_every", "train.checkpoint_every"), max(1, n_steps // 10))
-    return config_lib.replace(config, **dict.fromkeys(_LENGTHS, n_steps) | saved | {_WARMUP: n_steps // 10})
+    warmup = {"optimizer.warmup_steps": n_steps // 10}
+    return config_lib.replace(config, **dict.fromkeys(CONTINUED_STEPS, n_steps) | saved | warmup)
 
 
 def _started(config: Config, console: Console) -> tuple[ProgramSpec, programs.Program, Any]:

@@ -191,7 +191,7 @@ def test_some_blocks_are_measured_and_not_written(place):
         (["gpt2", "--to=relu", "--text=text.txt", "--blocks=0"], "--blocks=0"),
         (["gpt2", "--to=relu", "--text=text.txt", "--config.model.d_ff=8"], "--config.model.d_ff is set"),
         (["gpt2", "--to=relu", "--text=nothing.txt"], "nothing.txt"),
-        (["gpt2", "--to=relu", "--text=text.txt", "--config.train.n_steps=900"], "config.train.n_steps is set by the"),
+        (["gpt2", "--to=relu", "--text=text.txt", "--config.train.n_steps=3"], "the number of updates is --steps"),
         (["gpt2", "--to=relu", "--text=text.txt", "--config.data.name=mine"], "--config.data.name both name a text"),
         (["gpt2", "--to=relu", "--field=story"], "--field=story has no effect without --text"),
     ],
