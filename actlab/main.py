@@ -56,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
     workdir = command.training_workdir(given)
     profile = command.output_folder("profile", given.profile) if given.profile else None
     if profile:
-        command.refuse(given, ["workdir", "dry_run", "extend"], "has no effect with --profile")
+        command.refuse(given, ["workdir", "dry_run", "extend", "target"], "has no effect with --profile")
     target = targets.parse(given.target) if given.target is not None else None
     if target and not given.dry_run:
         raise UserError(f"--target={given.target} plans for devices that are not here: add --dry_run.")

@@ -64,6 +64,7 @@ QUICK = [
         ([GELU, "--config.data.name=tinystories"], "did you mean 'tiny_stories'"),
         ([SWEEP, "--extend"], "--extend is given without --workdir"),
         ([GELU, "--profile=t", "--workdir=w"], "--workdir=w has no effect with --profile"),
+        ([GELU, "--profile=t", "--target=h100"], "--target=h100 has no effect with --profile"),
     ],
     ids=lambda value: value[-1][-30:] if isinstance(value, list) and value else "",
 )
