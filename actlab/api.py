@@ -181,9 +181,8 @@ def budget_seconds(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 0 < found < _LONGEST:
-        raise UserError(
-            f"--budget={text} is not a time, or longer than 30 years: write for example --budget=30m, 1h or 2h30m."
-        )
+        fault = "has no unit" if text.strip().isdecimal() else "is not a time, or longer than 30 years"
+        raise UserError(f"--budget={text} {fault}: write for example --budget=90s, 30m, 1h or 2h30m.")
     return found
 
 

@@ -59,8 +59,10 @@ def test_what_is_refused_is_told_by_the_names_of_arguments(small_sweep, tmp_path
     config = replace(small_sweep, sweep=())
     with pytest.raises(UserError, match=r"^scales=2 .* add config\.model\.parametrization=mup"):
         actlab.compare(["relu", "gelu"], budget="1h", scales=2, config=config, workdir=tmp_path / "w")
-    with pytest.raises(UserError, match=r"^budget=soon .* for example budget=30m"):
+    with pytest.raises(UserError, match=r"^budget=soon .* for example budget=90s"):
         actlab.compare(["relu", "gelu"], budget="soon")
+    with pytest.raises(UserError, match=r"^budget=90 has no unit: write for example budget=90s"):
+        actlab.compare(["relu", "gelu"], budget="90")
     (tmp_path / "comparison.json").write_text("{}")
     with pytest.raises(UserError, match=r"^workdir="):
         actlab.train(config, workdir=tmp_path)

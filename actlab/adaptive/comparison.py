@@ -99,7 +99,8 @@ class Comparison:
                 "--config.sweep.FIELD out of the command."
             )
         if len(set(activations)) < 2 or len(set(activations)) < len(activations):
-            raise UserError(f"activations {', '.join(activations) or '(none)'}: name two or more, each once.")
+            named = ", ".join(activations) or "none"
+            raise UserError(f"a comparison takes two or more activations, each once: these are {named}.")
         # Evaluated and saved where the search may stop a run; nothing else is measured.
         quarter = -(-config.train.n_steps // search.RUNGS)
         changes = {f"train.{name}_every": 0 for name in ("probe", "curvature", "census")}

@@ -367,10 +367,10 @@ def require_activation(text: str, field: str, more: str = "") -> None:
     """
     name, known = text.partition("(")[0].strip(), built_in_activations()
     if name not in known:
-        if field.startswith("config.") and {one.strip() for one in text.split(",")} <= known:
-            raise UserError(
-                f"{field}={text!r} names several: --config.sweep.{field.removeprefix('config.')}={text} trains each."
-            )
+        if {one.strip() for one in text.split(",")} <= known:
+            path = field.removeprefix("config.")
+            fix = "separate them by spaces" if path == field else f"--config.sweep.{path}={text} trains each"
+            raise UserError(f"{field}={text!r} names several: {fix}.")
         raise UserError(f"unknown activation {field}={text!r}: {suggestion(name, known)}{more}")
 
 

@@ -149,7 +149,8 @@ def _parsed(path: str, text: str | None, within: str = "") -> tuple[str, Any]:
     except (ValueError, KeyError, OverflowError) as error:
         wanted = "true or false" if bool in allowed else "a whole number" if int in allowed else "a number"
         more = " or None" if types.NoneType in allowed else ""
-        raise UserError(f"--config.{within}{path}={text} has the wrong type: give {wanted}{more}.") from error
+        each = f", or train each with --config.{_SWEEP}{path}={text}" if "," in str(text) and not within else ""
+        raise UserError(f"--config.{within}{path}={text} has the wrong type: give {wanted}{more}{each}.") from error
     return path, rules.checked(entry, value, f"config.{path}")
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from actlab import activations
 from actlab.activations import Activation
 from actlab.data.tokenizer_kinds import Tokenizer
-from actlab.errors import UserError
+from actlab.errors import UserError, shown
 from actlab.models.model import Cache, Model, Params
 
 COLDEST = 1e-6  # the lowest temperature at which logits stay finite
@@ -40,8 +40,8 @@ def write_text(
     if not 0 <= temperature < HOTTEST:  # also for nan
         raise UserError(f"temperature={temperature:g} must be a number from 0 to below {HOTTEST:,}.")
     for name, number, least in (("n_tokens", n_tokens, 1), ("top_k", top_k, 0), ("seed", seed, 0)):
-        if not least <= number < 2**31:
-            raise UserError(f"{name}={number} must be a whole number from {least} to {2**31 - 1:,}.")
+        if not isinstance(number, (int, np.integer)) or not least <= number < 2**31:
+            raise UserError(f"{name}={shown(number)} must be a whole number from {least} to {2**31 - 1:,}.")
     if 0 < temperature < COLDEST:
         raise UserError(
             f"temperature={temperature:g} is too low to divide by: set it to 0, which takes the most likely token."

@@ -88,7 +88,7 @@ def test_a_diverged_run_counts_with_the_loss_it_began_with(study, tables):
 @pytest.mark.parametrize(
     ("rate", "changes", "words"),
     [
-        (3e-3, {}, "the study has 0 runs of relu, learning rate 0.003, weight_decay=0.1, optimizer.warmup_steps=0"),
+        (3e-3, {}, "fewer than two runs of relu, learning rate 0.003, weight_decay=0.1, optimizer.warmup_steps=0"),
         (1e-3, {"status": "stopped"}, "is not trained to its end"),
         (1e-3, {"steps": 7}, "has steps 7, and the study's relu-lr0.001-seed0 100"),
         (1e-3, {"tokenizer": "gpt2"}, "has tokenizer gpt2, and the study's"),

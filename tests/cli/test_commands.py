@@ -78,6 +78,11 @@ def test_a_process_refuses_an_unknown_activation_before_jax_is_imported(tmp_path
     assert all(line.startswith("import time:") and not line.endswith(" jax") for line in imported)
 
 
+def test_several_activations_in_one_word_are_told_how_to_be_written(refused):
+    told = refused(actlab.main, "compare", "relu,gelu", "--budget=1h")
+    assert "'relu,gelu' names several: separate them by spaces" in told
+
+
 @pytest.mark.parametrize("words", ["activations --names=relu,gleu", "bench activations --names=gleu"])
 def test_a_list_of_activations_is_checked_before_the_catalogue_is_imported(refused, monkeypatch, words):
     monkeypatch.setitem(sys.modules, "actlab.activations", None)  # importing it fails

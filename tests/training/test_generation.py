@@ -1,5 +1,6 @@
 """Drawing tokens and text: given tokens stay, draws follow the model, greedy text is that of full passes."""
 
+import inspect
 import math
 
 import jax
@@ -60,13 +61,16 @@ def test_text_ends_at_the_end_of_the_document(tiny):
         ("decoder", {"top_k": -3}, "top_k=-3 must be .* from 0"),
         ("decoder", {"n_tokens": 0}, "n_tokens=0 must be .* from 1"),
         ("decoder", {"seed": 2**31}, "seed=2147483648"),
+        ("decoder", {"seed": 1.5}, "seed=1.5 must be a whole number"),
+        ("decoder", {"n_tokens": "5"}, "n_tokens='5' must be a whole number"),
         ("decoder", {"prompt": "a\udcff"}, "UTF-8"),
     ],
 )
 def test_what_cannot_be_drawn_from_is_one_sentence(tiny, kind, changes, words):
     model = models.build(replace(tiny, **{"model.kind": kind, "model.vocab_size": 320}).model)
     with pytest.raises(UserError, match=words):
-        write_text(model, None, ByteTokenizer(), **changes)
+        # As outside of tests, where types are not checked.
+        inspect.unwrap(write_text)(model, None, ByteTokenizer(), **changes)
 
 
 def test_a_temperature_near_0_takes_the_likeliest(tiny):
