@@ -52,12 +52,11 @@ def judged(path: pathlib.Path, activations: Sequence[str], first_seed: int, obje
     of = {(run.activation, run.seed): run for run in runs}
     whole = lambda seed: all((name, seed) in of for name in activations)  # noqa: E731
     seeds = list(itertools.takewhile(whole, itertools.count(first_seed)))
+    rows = {name: [of[name, seed] for seed in seeds] for name in activations} if seeds else {}
     return Judged(
         seeds=len(seeds),
-        losses={name: np.array([_loss(of[name, seed]) for seed in seeds]) for name in activations} if seeds else {},
-        failed={name: np.array([bool(of[name, seed].failed) for seed in seeds]) for name in activations}
-        if seeds
-        else {},
+        losses={name: np.array([_loss(run) for run in row]) for name, row in rows.items()},
+        failed={name: np.array([bool(run.failed) for run in row]) for name, row in rows.items()},
         unit=unit_of(objective),
         margin=MARGINS[objective],
         scale=scale_of(runs, ()) if runs else "",

@@ -91,7 +91,7 @@ Claims = Mapping[str, Contrast | Sequence[Contrast]]
 
 
 def contrasts_of(entry: Any) -> tuple[Any, ...]:
-    """The contrasts of an entry of CLAIMS, which is one or a list of them. `study.find` checks that they are."""
+    """The contrasts of an entry of CLAIMS, which is one or a list of them. `study.load` checks that they are."""
     return tuple(entry) if isinstance(entry, list | tuple) else (entry,)
 
 

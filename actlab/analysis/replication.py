@@ -87,7 +87,10 @@ def _repeat(study: Sequence[Result], run: Result) -> Repeat:
     cell = [one for one in study if one.cell == run.cell and one.done]
     if len(cell) < 2:
         place = ", ".join([run.activation, f"learning rate {run.learning_rate:g}", *map("=".join, run.axes)])
-        raise UserError(f"the study has {len(cell)} runs of {place}, and an interval needs two: repeat another.")
+        raise UserError(
+            f"the study has fewer than two runs of {place}, which an interval needs: train another activation or rate "
+            "again."
+        )
     for one in cell:
         _require_alike(run, one)
     losses = np.array([one.loss for one in cell], np.float64)

@@ -10,8 +10,9 @@
 `training` measures one run and six lanes; with the `reference` extra installed it takes turns with two decoders on
 PyTorch (GPT-2 of transformers and a plain one), each eager and compiled. `targets` compiles programs for GPUs and TPUs
 that are not here: memory, kernels, collectives, and a bound on their time. With --here it runs the training programs
-for one device on this machine's own instead, and measures their memory and time. Both go on with a table that they
-began. `activations` measures each activation against ReLU, alone and in a feed-forward layer.
+for one device on this machine's own instead, and measures their memory and time. With or without --here, `targets` goes
+on with a table that it began; the others replace theirs. `activations` measures each activation against ReLU, alone and
+in a feed-forward layer.
 """
 
 import csv

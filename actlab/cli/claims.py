@@ -1,4 +1,4 @@
-"""Lists the claims of the three texts with verdict and evidence, computed anew.
+"""Lists 110 claims about activations from three texts, each with its verdict and evidence.
 
 python -m actlab claims --source=A --verdict=false
 """

@@ -1,4 +1,4 @@
-"""Answers which of some activations to take: searches each learning rate, then adds seeds until it is sure.
+"""Finds which of several activations to take: searches each learning rate, then adds seeds until it is sure.
 
   python -m actlab compare relu gelu swiglu --budget=1h
   python -m actlab compare gelu mine --activations=mine.py --text=corpus/ --budget=30m --workdir=runs/mine

@@ -2,10 +2,10 @@
 
   python -m actlab verdict runs/seed_study-1a2b3c4d --question='gelu<relu'
 
-Without --study the verdicts on a study's table are printed and not written. With --study the questions and the claims
-that they decide are those of a study.py, which is executed. Verdicts and a copy of the table go into the study's
-folder, or into one in it that --verdicts names. A table of other runs is never replaced. A study that was trained in
-parts has several workdirs, which differ in their sweep only.
+Verdicts are printed, and written to verdicts.json in the workdir; those on a study's own table are printed only. With
+--study=FILE, a study.py, which is executed, the questions and the claims that they decide are those of the study.
+Verdicts and a copy of the table then go into its folder, or into one in it that --verdicts names. A table of other runs
+is never replaced. A study that was trained in parts has several workdirs, which differ in their sweep only.
 
   python -m actlab verdict runs/NAME --study=experiments/NAME/study.py
   python -m actlab verdict runs/EARLY runs/LATE --study=experiments/NAME/study.py

@@ -109,7 +109,7 @@ def prepare(
     return f"{sentence} Its {tokens.meta.n_tokens['train']:,} train tokens of {tokenizer} are in {tokens.folder}."
 
 
-def prepare_text(path: str | Path, directory: str | Path, *, field: str = FIELD, progress: bool = True) -> str:
+def prepare_text(path: str | Path, directory: str | Path, *, field: str = FIELD) -> str:
     """Prepares a text, a file or a folder, under a name that follows from its name and content, which is returned.
 
     Raises:
@@ -118,7 +118,7 @@ def prepare_text(path: str | Path, directory: str | Path, *, field: str = FIELD,
     path = Path(path)
     stem = re.sub(r"[^a-z0-9]+", "_", path.resolve().name.lower()).strip("_")[:32]
     name = f"text_{stem}_{sources.find_texts(path, field=field).hash[:8]}"
-    prepare(name, directory, source=path, field=field, progress=progress)
+    prepare(name, directory, source=path, field=field)
     return name
 
 

@@ -145,19 +145,16 @@ def gated_activation(fields: Fields, name: str, default: str) -> str:
     return matching[0]
 
 
-def their_activation(
-    config: ModelConfig, family: str, field: str = "activation", *, among: dict[str, str] = PLAIN
-) -> str:
+def their_activation(config: ModelConfig, family: str, *, among: dict[str, str] = PLAIN) -> str:
     """The name in transformers of an activation of ours, which must be a key of `among`.
 
     Raises:
         UserError: for any other, with the field.
     """
-    text = getattr(config, field)
-    name = activations.get(text, f"config.model.{field}").name
+    name = activations.get(config.activation, "config.model.activation").name
     if name not in among:
         raise UserError(
-            f"config.model.{field}={text!r} has no counterpart in {family} of transformers: "
+            f"config.model.activation={config.activation!r} has no counterpart in {family} of transformers: "
             f"what can be saved is {', '.join(among)}."
         )
     return among[name]
