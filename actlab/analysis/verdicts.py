@@ -341,7 +341,8 @@ def write(
     Without decisions, the claims in an existing file stay.
 
     Raises:
-        UserError: for an existing file of another form, or one that cannot be written.
+        UserError: for an existing file of another form.
+        OSError: if the file cannot be written.
     """
     claims = _existing_claims(path)
     if decisions is not None:
@@ -349,10 +350,7 @@ def write(
     content = {"claims": claims, "comparisons": _rounded([one.as_dict() for one in comparisons])}
     if agreements:
         content["agreements"] = _rounded(list(agreements))
-    try:
-        write_atomically(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
-    except OSError as error:
-        raise UserError(f"{path} cannot be written ({error.strerror}): name another, --verdicts=FILE.") from error
+    write_atomically(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
 def _existing_claims(path: pathlib.Path) -> Any:

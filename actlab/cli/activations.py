@@ -18,6 +18,7 @@ from absl import flags
 
 from actlab.cli import command
 from actlab.console import tables
+from actlab.files import write_atomically
 
 _YOURS = " --activations=FILE registers one of your own."
 
@@ -66,7 +67,7 @@ def _write_page(path: pathlib.Path, names: Sequence[str]) -> None:
     from actlab.report import explorer
 
     known = [explorer.facts(name) for name in command.track(names, "computing", len(names))]
-    command.write(path, explorer.page(known))
+    write_atomically(path, explorer.page(known))
     print(path)
 
 

@@ -28,6 +28,7 @@ from absl import flags
 from actlab.cli import command
 from actlab.console import tables
 from actlab.errors import UserError, shown, suggestion
+from actlab.files import write_atomically
 
 _OWN_FLAGS = {
     "training": ("shapes", "repetitions"),
@@ -200,5 +201,5 @@ def _written(
             writer.writeheader()
             writer.writerows(known)
         writer.writerow(row)
-        command.write(path, file.getvalue())
+        write_atomically(path, file.getvalue())
         yield row

@@ -26,7 +26,7 @@ from rich.progress import track as rich_track
 
 from actlab.config import Config, overrides, presets, rules, schema, user_code
 from actlab.errors import UnsharedError, UserError, sentence, suggestion
-from actlab.files import cpuinfo, fault_of_path, reason_of, write_atomically
+from actlab.files import cpuinfo, fault_of_path, reason_of
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -304,18 +304,6 @@ def made(folder: pathlib.Path) -> pathlib.Path:
     """The folder, which is made if it does not exist."""
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def write(path: pathlib.Path, text: str) -> None:
-    """Writes a file whole or not at all.
-
-    Raises:
-        UserError: if it cannot be written.
-    """
-    try:
-        write_atomically(path, text)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written ({error.strerror}): name another file.") from error
 
 
 def define_config(values: flags.FlagValues) -> None:

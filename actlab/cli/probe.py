@@ -14,6 +14,7 @@ from absl import flags
 
 from actlab.cli import command
 from actlab.console import lines
+from actlab.files import write_atomically
 
 
 @command.entry
@@ -46,5 +47,5 @@ def main(argv: Sequence[str]) -> None:
         table.add_row(*row)
     console.print(table)
     console.print(f"\n{lead}")
-    command.write(out, render(f"What the hidden units of {name} do", lead, sections))
+    write_atomically(out, render(f"What the hidden units of {name} do", lead, sections))
     console.print(f"page        {out}")

@@ -14,6 +14,7 @@ from absl import flags
 
 from actlab.cli import command
 from actlab.errors import UserError
+from actlab.files import write_atomically
 
 
 @command.entry
@@ -48,7 +49,7 @@ def main(argv: Sequence[str]) -> None:
     if given.study:
         asked = studies.load(pathlib.Path(given.study)).of(study.activations).questions
     built = report.build(study, asked, given.samples, given.baseline)
-    command.write(out, built.html())
+    write_atomically(out, built.html())
     print(out)
     for path in report.draw(built, command.made(folder)) if folder else ():
         print(path)

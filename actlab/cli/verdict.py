@@ -24,6 +24,7 @@ from absl import flags
 from actlab.cli import command
 from actlab.console import lines
 from actlab.errors import UserError
+from actlab.files import write_atomically
 
 
 @command.entry
@@ -105,5 +106,5 @@ def main(argv: Sequence[str]) -> None:
         verdicts.write(out, compared, decisions, agreements)
     console.print(f"verdicts    {f'printed only; --study={owner} writes them' if owner else out}")
     if latex_file:
-        command.write(latex_file, latex.table(compared))
+        write_atomically(latex_file, latex.table(compared))
         console.print(f"table       {latex_file}")

@@ -10,7 +10,6 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
-from actlab.errors import UserError
 from actlab.training import programs
 from actlab.training.program_spec import ProgramSpec
 
@@ -39,12 +38,9 @@ def run(console: Console, spec: ProgramSpec, folder: pathlib.Path) -> None:
     """Traces one call of up to 8 updates after one that warms up, and prints the 20 slowest operations.
 
     Raises:
-        UserError: if nothing can be written into the folder.
+        OSError: if the folder cannot be made.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--profile={folder} cannot be made ({error.strerror}): name another folder.") from error
+    folder.mkdir(parents=True, exist_ok=True)
     config = spec.config
     program = programs.build(spec.model, config, spec.lanes, spec.objective).compile()
     names = instructions(program.functions.train.as_text())

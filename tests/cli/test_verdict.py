@@ -96,7 +96,7 @@ def test_a_verdict_is_printed_also_where_it_cannot_be_written(study, monkeypatch
     assert verdict.main([str(study)]) == 2
     told = capsys.readouterr()
     assert "answer" in told.out and "verdicts.json" not in told.out
-    assert "cannot be written (Permission denied): name another, --verdicts=FILE" in told.err
+    assert "verdicts.json cannot be used (Permission denied): correct that, or name another path" in told.err
 
 
 def test_a_question_may_be_repeated(study):

@@ -12,7 +12,7 @@ import pytest
 from pages import cells, content, points, unpacked
 
 from actlab import activations
-from actlab.cli import activations as command, command as actlab_command
+from actlab.cli import activations as command
 from actlab.errors import UserError
 from actlab.report import charts, explorer
 from actlab.report.explorer import tables
@@ -190,8 +190,3 @@ def test_bad_input_is_refused_before_anything_is_computed(arguments, words, monk
     with pytest.raises(UserError, match=re.escape(words)):
         run(*arguments)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_that_cannot_be_written_is_a_sentence(tmp_path):
-    with pytest.raises(UserError, match="page.html"):
-        actlab_command.write(tmp_path / "gone" / "page.html", "text")
