@@ -14,7 +14,8 @@
 Supported: .txt and .md (a document each, or several with a line <|endoftext|> after each), .jsonl, .jsonl.gz,
 .jsonl.zst, .parquet, and folders saved by Hugging Face datasets. Files or folders named train and valid (validation,
 dev, test) are those splits, and the second is halved into validation and test; of others about 5% of the documents are
-held out, half for each. NAME: story_grammar, tiny_stories, sst2, gpt2 (a tokenizer), or one of your own.
+held out, half for each, and of few documents the last tenth of each. NAME: story_grammar, tiny_stories, sst2, gpt2 (a
+tokenizer), or one of your own.
 """
 
 from collections.abc import Sequence

@@ -27,7 +27,8 @@ SHARD_BYTES = 64 << 20  # TFDS holds one shard in memory while it writes it
 SEPARATOR = formats.SEPARATOR
 TRAIN_FILE, VALIDATION_FILE = "train.txt", "valid.txt"
 HELD_OUT_FRACTION = 0.05  # of the documents, for validation and test together
-LAST_FRACTION = 0.1  # of a single document
+MOST_HELD_OUT = 0.2  # of the text, in whole documents; where they would be more, each is cut instead
+LAST_FRACTION = 0.1  # of a document that is cut
 FIELD = "text"  # of JSON lines, Parquet and Arrow
 _ROLES = {"train": ("train", "training"), "validation": ("valid", "validation", "val", "dev"), "test": ("test",)}
 _OUR_NOTES = re.compile(r"(state|dataset_info|dataset_dict)\.json|cache-.*\.arrow")  # of Hugging Face `datasets`
@@ -145,25 +146,26 @@ class TextFiles:
     def splits(self) -> Mapping[str, Documents]:
         """Readers of the three splits. The documents to be divided are read once, to know their hashes.
 
-        valid.txt is halved into validation and test, and its texts are left out of train.txt. Of other files the 5% of
-        lowest hashes are held out and halved: at least two texts, so that each split has one, and never all. A text
-        that stands alone is cut instead: the only one into its last tenth and what is before it, the only one that is
-        held out into halves.
+        valid.txt is halved into validation and test, and its texts are left out of train.txt; the only one in it is cut
+        into halves. Of other files the 5% of lowest hashes are held out and halved: at least two texts, so that each
+        split has one. Where that is more than a fifth of all text, as of few documents, each is cut instead, and its
+        last tenth is held out.
 
         Raises:
           UserError: a file is not UTF-8.
         """
         train, divided = self.train, self.divided
         # As an array, since a list of millions of numbers takes ten times the memory.
-        hashes = np.unique(np.fromiter(map(text_hash, self.documents(divided)), np.uint64))
+        known = ((text_hash(text), len(text)) for text in self.documents(divided))
+        found = np.fromiter(known, [("hash", np.uint64), ("size", np.int64)])
+        hashes = np.unique(found["hash"])
         if self.paired:
             held_out = hashes
-        elif len(hashes) > 1:
-            n_low = int((hashes < HELD_OUT_FRACTION * 2.0**64).sum())
-            held_out = hashes[: min(max(n_low, 2), len(hashes) - 1)]
         else:
-            first, last = _cut(next(self.documents(divided), ""), 1 - LAST_FRACTION)
-            return {"train": _reader(first), **_halved(last)}
+            n_low = int((hashes < HELD_OUT_FRACTION * 2.0**64).sum())
+            held_out = hashes[: max(n_low, 2)]
+            if found["size"][found["hash"] <= max(held_out, default=0)].sum() > MOST_HELD_OUT * found["size"].sum():
+                return {split: functools.partial(self._cut_documents, split) for split in SPLITS}
         highest = int(held_out[-1]) if len(held_out) else -1
         of_pair = frozenset(held_out.tolist()) if self.paired else frozenset()
 
@@ -182,6 +184,16 @@ class TextFiles:
             return (text for text, value in hashed if value <= highest and split_of(value) == split)
 
         return {"train": training, **{split: functools.partial(half, split) for split in ("validation", "test")}}
+
+    def _cut_documents(self, split: str) -> Iterator[str]:
+        """The part of each different document that belongs to a split, if it has one."""
+        seen = set()
+        for text in self.documents(self.divided):
+            first, last = _cut(text, 1 - LAST_FRACTION)
+            part = dict(zip(SPLITS, (first, *_cut(last, 0.5)), strict=True))[split]
+            if part and (key := text_hash(text)) not in seen:
+                seen.add(key)
+                yield part
 
 
 def find_texts(given: Path, *, paired: bool = False, field: str = FIELD) -> TextFiles:
@@ -302,7 +314,7 @@ def text_source(texts: TextFiles, *, licence: str, description: str, show: bool)
     for split in SPLITS:
         if not shards[split]:
             raise UserError(
-                f"{str(texts.given)!r} holds no text of its own for the {split} split: add documents there."
+                f"{str(texts.given)!r} has no text for the {split} split that is not in another: add documents."
             )
 
     def examples(split: str) -> Iterator[Example]:
@@ -362,10 +374,5 @@ def _cut(text: str, share: float) -> tuple[str, str]:
 
 
 def _halved(text: str) -> Mapping[str, Documents]:
-    validation, test = _cut(text, 0.5)
-    return {"validation": _reader(validation), "test": _reader(test)}
-
-
-def _reader(text: str) -> Documents:
-    """Of a single document, none if it is empty."""
-    return lambda: iter([text] if text else [])
+    parts = dict(zip(("validation", "test"), _cut(text, 0.5), strict=True))
+    return {split: functools.partial(iter, [part] if part else []) for split, part in parts.items()}

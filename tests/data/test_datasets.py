@@ -1,5 +1,6 @@
 import dataclasses
 import http.server
+import itertools
 import os
 import socket
 import sys
@@ -94,13 +95,29 @@ def test_what_is_not_read_of_a_folder_is_listed_and_a_locked_folder_is_refused(t
         find_texts(tmp_path / "data")
 
 
-@pytest.mark.parametrize("n", [3, 4, 10])
-def test_few_documents_still_fill_every_split(tmp_path, n):
-    for i in range(n):
+def test_ten_documents_fill_every_split(tmp_path):
+    for i in range(10):
         (tmp_path / f"{i}.txt").write_text(f"book {i}")
     splits = find_texts(tmp_path).splits()
     found = [set(splits[split]()) for split in sources.SPLITS]
-    assert all(found) and sum(map(len, found)) == len(set.union(*found)) == n
+    assert all(found) and sum(map(len, found)) == len(set.union(*found)) == 10
+
+
+@pytest.mark.parametrize("n", [2, 4, 30])
+def test_where_whole_documents_would_be_much_of_the_text_each_is_cut(tmp_path, n):
+    book = lambda name, size: "\n\n".join(f"Book {name}, verse {verse}." for verse in range(size))  # noqa: E731
+    others = [book(i, 20) for i in range(n - 1)]
+    lowest = min(map(sources.text_hash, others))
+    # As long as all others, and held out by its hash.
+    long = next(
+        text for text in (book(f"{i}th", 20 * n) for i in itertools.count()) if sources.text_hash(text) < lowest
+    )
+    books = [long, *others]
+    for i, text in enumerate([*books, long]):  # of two that are equal one is cut
+        (tmp_path / f"{i:02}.txt").write_text(text)
+    train, validation, test = (list(found()) for found in find_texts(tmp_path).splits().values())
+    assert ["\n\n".join(parts) for parts in zip(train, validation, test, strict=True)] == books
+    assert 0.85 < sum(map(len, train)) / sum(map(len, books)) < 0.95
 
 
 @pytest.mark.parametrize("held_out", ["valid.txt", "validation.txt", "dev.txt", "test.txt"])
@@ -121,21 +138,11 @@ def test_tiny_stories_is_made_of_two_files(tmp_path, name):
         datasets.prepare("tiny_stories", tmp_path / "data", tmp_path, show=False)
 
 
-def test_of_two_documents_one_is_cut_into_validation_and_test(tmp_path):
-    books = [f"book {i}\n\nends" for i in range(2)]
-    for i, book in enumerate(books):
-        (tmp_path / f"{i}.txt").write_text(book)
-    splits = find_texts(tmp_path).splits()
-    (train,), (validation,), (test,) = (splits[split]() for split in sources.SPLITS)
-    assert {train, f"{validation}\n\n{test}"} == set(books)
-
-
 def test_the_train_split_is_never_empty(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "HELD_OUT_FRACTION", 1.0)
-    (tmp_path / "x.txt").write_text("\n<|endoftext|>\n".join("abcd"))
+    (tmp_path / "x.txt").write_text("\n<|endoftext|>\n".join(f"{sign} " * 50 for sign in "wxyz"))
     splits = find_texts(tmp_path).splits()
-    counts = [len(list(splits[split]())) for split in sources.SPLITS]
-    assert counts[0] == 1 and counts[1] + counts[2] == 3
+    assert [len(list(splits[split]())) for split in sources.SPLITS] == [4, 4, 4]
 
 
 def test_the_only_document_gives_its_last_tenth_to_validation_and_test(tmp_path):
@@ -196,9 +203,9 @@ def test_a_validation_file_is_halved_evenly_and_by_its_texts_alone(tmp_path, wri
         ({"a.pdf": "x", "b.pdf": "x"}, "it has 2 .pdf files.: give files that end in .txt, .md"),
         ({"valid.txt": "x"}, "holds validation text alone .valid.txt.: put the training text beside it"),
         ({"dev.md": "x", "test.md": "x"}, "holds validation text alone .dev.md."),
-        ({"train.txt": "x", "valid.txt": " \n<|endoftext|>\n"}, "no text of its own for the validation split"),
+        ({"train.txt": "x", "valid.txt": " \n<|endoftext|>\n"}, "no text for the validation split"),
         ({"a.txt": ""}, "holds no text: add documents"),
-        ({"a.txt": "one"}, "no text of its own for the "),
+        ({"a.txt": "one"}, "no text for the "),
     ],
 )
 def test_unusable_folders_are_refused_and_nothing_is_written(tmp_path, files, message):

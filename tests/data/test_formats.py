@@ -152,7 +152,7 @@ def test_files_named_for_a_split_are_that_split(tmp_path, train, held_out):
 
 def test_a_folder_of_notes_is_read_with_the_folders_in_it_but_not_hidden_ones(tmp_path, capsys):
     for name in ("a.md", "deep/er/b.md", ".git/c.md", "c.txt"):
-        write(tmp_path / "notes" / name, [name] * 3)
+        write(tmp_path / "notes" / name, [f"{name} {i}" for i in range(10)])
     (tmp_path / "notes" / "picture.png").write_bytes(b"\x89")
     assert "reading 2 .md and 1 .txt files; not read: picture.png" in find_texts(tmp_path / "notes").summary
     write(tmp_path / "more" / "d.jsonl", [])
@@ -160,7 +160,7 @@ def test_a_folder_of_notes_is_read_with_the_folders_in_it_but_not_hidden_ones(tm
         write(tmp_path / "more" / name, [name])
     assert "reading 2 .md, 1 .txt and 1 .jsonl files" in find_texts(tmp_path / "more").summary
     dataset, _ = datasets.prepare("mine", tmp_path / "data", tmp_path / "notes", show=True)
-    assert sum(dataset.n_documents.values()) == 9 and "not read: picture.png" in capsys.readouterr().err
+    assert sum(dataset.n_documents.values()) == 30 and "not read: picture.png" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst", ".parquet", ".arrow"])
