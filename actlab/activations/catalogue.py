@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import inspect
 import math
+import numbers
 import os
 import re
 import traceback
@@ -99,8 +100,14 @@ def _require_matching(record: Activation) -> None:
         known = {}
     if isinstance(record.aliases, str):
         raise UserError(f"{told}: aliases={record.aliases!r} is a text: write a tuple, ({record.aliases!r},).")
+    if both := record.parameters.keys() & record.theta.keys():
+        raise UserError(f"{told}: {min(both)} is a parameter and trained too: keep it in one of parameters and theta.")
+    if unknown := record.domain.keys() - record.parameters.keys():
+        raise UserError(f"{told}: domain has {min(unknown)}, which is no parameter: correct the name.")
     for field in ("parameters", "theta"):
         for name, value in getattr(record, field).items():
+            if not isinstance(value, numbers.Real) or not math.isfinite(value):
+                raise UserError(f"{told}: {field} has {name}={value!r}: give a finite number.")
             if name not in known:
                 continue  # the call fails, and is told
             default = known[name].default

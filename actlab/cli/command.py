@@ -357,7 +357,8 @@ def require_activation(text: str, field: str, more: str = "") -> None:
     if name not in known:
         if {one.strip() for one in text.split(",")} <= known:
             path = field.removeprefix("config.")
-            fix = "separate them by spaces" if path == field else f"--config.sweep.{path}={text} trains each"
+            several = {"name": "separate them by spaces", "--to": "name one"}
+            fix = several.get(field, f"--config.sweep.{path}={text} trains each")
             raise UserError(f"{field}={text!r} names several: {fix}.")
         raise UserError(f"unknown activation {field}={text!r}: {suggestion(name, known)}{more}")
 

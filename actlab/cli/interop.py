@@ -22,7 +22,7 @@ def main(argv: Sequence[str]) -> None:
     given = flags.FlagValues()
     command.define_run(given)
     command.define_path("to", None, "Folder to write.", given)
-    command.define_path("from", None, "File or folder to read.", given)
+    command.define_path("from", None, "Directory of Hugging Face transformers to read.", given)
     workdir = command.parse_workdir(__doc__, argv, given)
     source = given["from"].value
     if bool(given.to) == bool(source):

@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     if given.to is None:
         raise UserError("--to is missing: name the new activation, for example --to=relu.")
     if not given.activations:
-        command.require_activation(given.to, "to")
+        command.require_activation(given.to, "--to")
 
     from actlab import config as config_lib
     from actlab.sweeps import existing

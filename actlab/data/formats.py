@@ -3,6 +3,7 @@
 Each file is read as a stream: memory holds a document, or a batch of them, and never the file.
 """
 
+import codecs
 import contextlib
 import gzip
 import io
@@ -60,7 +61,7 @@ def _between_separators(path: Path) -> Iterator[tuple[int, bytes]]:
     with path.open("rb") as file:
         while line := file.readline(MAX_DOCUMENT_BYTES + 1):
             end += len(line)
-            if line.strip() == separator:
+            if line.removeprefix(codecs.BOM_UTF8).strip() == separator:
                 yield start, b"".join(lines)
                 start, lines = end, []
                 continue
@@ -147,10 +148,13 @@ def _require_column(path: Path, field: str, schema: Any) -> None:
     import pyarrow as pa
 
     _require_field(str(path), field, list(schema.names))
+    if schema.names.count(field) > 1:
+        raise UserError(f"{path} has {schema.names.count(field)} columns {field!r}: rename all but one.")
     kind = schema.field(field).type
     if pa.types.is_dictionary(kind):  # a column of categories
         kind = kind.value_type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
+    readable = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
+    if not any(is_one(kind) for is_one in readable):
         raise UserError(f"{path}: field {field!r} is not a text but {kind}: {_OTHER}")
 
 

@@ -181,6 +181,11 @@ def feed_forward_std(spec: Spec) -> tuple[float, float]:
                 f"config.model.init={spec.init!r} needs the size of {spec.activation!r} for inputs from N(0, 1), but "
                 f"{why}: set config.model.init='gpt2'."
             ) from error
+        if not math.isfinite(gain):
+            raise UserError(
+                f"config.model.init={spec.init!r} divides by the size of {spec.activation!r} for inputs from N(0, 1), "
+                "which is 0: set config.model.init='gpt2', or take another activation."
+            )
     return 1 / math.sqrt(spec.d_model), gain / math.sqrt(spec.d_hidden * 2 * spec.n_layers)
 
 

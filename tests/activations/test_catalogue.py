@@ -196,6 +196,10 @@ def test_a_function_that_cannot_be_used_is_refused_with_its_line(fn, told):
         ({"parameters": {}, "theta": {"slope": 0.25}}, "theta has slope=0.25, for which fn has the default 0.5"),
         ({"fn": lambda x, slope: slope * x}, "parameters has slope=0.5, for which fn has no default"),
         ({"domain": {"slope": (1.0, 2.0)}}, "slope=0.5 is outside its own domain, 1 to 2"),
+        ({"domain": {"slop": (0.0, 2.0)}}, "domain has slop, which is no parameter"),
+        ({"theta": {"slope": 0.5}}, "slope is a parameter and trained too"),
+        ({"parameters": {"slope": "0.5"}}, "parameters has slope='0.5': give a finite number"),
+        ({"parameters": {"slope": float("nan")}}, "parameters has slope=nan: give a finite number"),
         ({"aliases": "benty"}, "aliases='benty' is a text"),
     ],
 )

@@ -243,6 +243,8 @@ def test_constants_have_no_gain_and_no_kurtosis(register):
     register("nothing", lambda x: 0 * x)
     moments = activations.moments("nothing")
     assert moments.forward_gain == moments.backward_gain == math.inf and math.isnan(moments.kurtosis)
+    register("one", lambda x: 1 + 0 * x)
+    assert activations.moments("one").variance == 0 and math.isnan(activations.moments("one").kurtosis)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e-5, 1e-8, 1e-16, 1e-29])

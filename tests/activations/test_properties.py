@@ -389,7 +389,7 @@ def test_a_function_that_ends_has_no_limit_there(register):
 
 
 # A smooth one, kinks of the slope and of the curvature, flat parts, limits, and values that grow without end.
-@pytest.mark.parametrize("name", ["gelu", "relu6", "hard_swish", "softsign", "leaky_relu2", "silu"])
+@pytest.mark.parametrize("name", ["gelu", "relu6", "hard_swish", "softsign", "leaky_relu2", "silu", "tanh"])
 def test_what_is_measured_is_what_is_proven(name):
     proven, measured = activations.properties(name), measured_bounds(activations.get(name))
     assert proven.proven and not proven.sampled and not measured.proven
@@ -401,6 +401,16 @@ def test_what_is_measured_is_what_is_proven(name):
         elif field.name != "proven":
             # softsign is 1e-5 from its limit where the grid ends.
             assert other == (pytest.approx(one, abs=2e-5) if isinstance(one, float) else one), field.name
+
+
+@pytest.mark.parametrize("unit", [1e-6, 0.01, 1.0, 1e6])
+def test_what_is_measured_does_not_depend_on_the_unit(register, unit):
+    register("bent", lambda x: unit * jnp.clip(x, -1, 1))
+    register("smooth", lambda x: unit * jnp.tanh(x / 3))
+    bent, smooth = (measured_bounds(activations.get(name)) for name in ("bent", "smooth"))
+    assert bent.kinks == (-1, 1) and (bent.minimum_at.high, bent.maximum_at.low) == (-1, 1)
+    assert smooth.kinks == () and smooth.slope_supremum_at.value == pytest.approx(0, abs=0.1)
+    assert (smooth.minimum_at, smooth.maximum_at) == (None, None)
 
 
 def test_without_a_formula_properties_are_measured_and_say_so(register):

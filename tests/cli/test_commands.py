@@ -147,7 +147,7 @@ def test_a_flag_means_the_same_in_every_command():
             meanings.setdefault(flag, {}).setdefault(text, []).append(name)
     assert SHARED_FLAGS <= meanings.keys()
     # These belong to one kind of table or benchmark each; a workdir is read, or trained in.
-    own = {"verdict", "to", "workdir"}
+    own = {"verdict", "to", "from", "workdir"}
     assert {flag: found for flag, found in meanings.items() if len(found) > 1 and flag not in own} == {}
     assert set(meanings["workdir"]) == {"Folder of a run, a sweep or a comparison.", "Folder to train in."}
 

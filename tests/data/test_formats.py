@@ -76,6 +76,20 @@ def test_a_column_of_categories_is_text_if_they_are(tmp_path):
         list(formats.documents(path, "id"))
 
 
+def test_a_column_of_views_is_text_and_two_of_one_name_are_refused(tmp_path):
+    views = pa.array(["a", "b"], pa.string_view())
+    parquet.write_table(pa.table({"text": views}), path := tmp_path / "some.parquet")
+    assert list(formats.documents(path)) == ["a", "b"]
+    parquet.write_table(pa.table([views, views], names=["text", "text"]), path)
+    with pytest.raises(UserError, match="has 2 columns 'text': rename all but one"):
+        list(formats.documents(path))
+
+
+def test_a_mark_of_utf_8_before_a_separator_is_no_document(tmp_path):
+    (path := tmp_path / "a.txt").write_text("\ufeff<|endoftext|>\none\n<|endoftext|>\ntwo\n")
+    assert list(formats.documents(path)) == ["one", "two"]
+
+
 def test_a_field_of_plain_text_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("One.")
     with pytest.raises(UserError, match=r"field='story' has no effect on .* plain text: leave it out"):

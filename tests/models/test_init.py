@@ -8,6 +8,7 @@ import pytest
 from actlab import models
 from actlab.activations import moments
 from actlab.config import replace
+from actlab.errors import UserError
 from actlab.models.layers import FeedForward
 
 
@@ -25,6 +26,13 @@ def second_moment_after(tiny, activation, init):
 def test_gain_keeps_the_second_moment(tiny, activation):
     # The output of relu2, say, has a heavy tail; these do not. Width 3072 leaves a few per cent of chance.
     assert second_moment_after(tiny, activation, "gain") == pytest.approx(1, rel=0.1)
+
+
+def test_an_activation_that_is_0_has_no_gain(tiny, register):
+    register("nothing", lambda x: 0 * x)
+    for init in ("gain", "fan_in"):
+        with pytest.raises(UserError, match="the size of 'nothing' for inputs .* which is 0: set"):
+            second_moment_after(tiny, "nothing", init)
 
 
 @pytest.mark.parametrize("parametrization", ["standard", "mup"])

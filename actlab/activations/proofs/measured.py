@@ -24,7 +24,8 @@ _EQUAL = 4e-7  # values as near as this, of numbers around 1, are equal in float
 _GAP = 8  # points that rounding may lift out of a run
 _POINT = 0.05  # places nearer than this are one
 _LEVEL = 1e-3  # what changes less, relatively, over the last doubling has a limit
-_JUMP = 0.01  # of the slope at a kink, at least
+_JUMP = 0.01  # of the slope at a kink, at least, where slopes are around 1
+_ROUNDED = 1e-5  # of a large slope may be rounding
 _MOST_KINKS = 64
 _HALVINGS = 24
 _DECIMALS = 5  # of the place of a kink
@@ -116,10 +117,19 @@ def _infimum(x: Numbers, y: Numbers) -> Extremum:
     if not y.size:
         return Extremum(Enclosure(math.nan, math.nan), None)
     least = float(np.min(y))
-    least = 0.0 if abs(least) <= _EQUAL else least
+    size = min(1.0, 16 * float(np.ptp(y)) or 1.0)  # less than 1 of a function of small values
+    least = 0.0 if abs(least) <= _EQUAL * size else least
     if -math.inf in (least, *limits):
         return Extremum(Enclosure(-math.inf, -math.inf), None)
-    return Extremum(Enclosure(least, least), _place(x, y, y <= least + _EQUAL * max(1.0, abs(least))))
+    near = _EQUAL * max(size, abs(least))
+    low = y <= least + near
+    place = _place(x, y, low)
+    # A place that nothing divides from an end of the grid, where the value is as low, is the rounding of a limit.
+    others = x[y > least + 16 * near]
+    if place and math.isfinite(place.low) and math.isfinite(place.high) and others.size:
+        if low[0] and place.low < others[0] or low[-1] and place.high > others[-1]:
+            place = None
+    return Extremum(Enclosure(least, least), place)
 
 
 def _place(x: Numbers, y: Numbers, low: Bool[np.ndarray, " n"]) -> Enclosure | None:
@@ -146,7 +156,10 @@ def _kinks(fn: Callable[..., jax.Array], x: Numbers) -> tuple[float, ...]:
     known = np.isfinite(slope) & np.isfinite(curvature) & (np.abs(x) <= REACH)
     x, slope, bend = x[known], slope[known], np.abs(curvature[known])
     steps = np.abs(np.diff(slope))
-    jumps = np.flatnonzero(steps > _JUMP + 4 * np.diff(x) * np.maximum(bend[1:], bend[:-1]))
+    # Of small slopes smaller ones are kinks, and large slopes are rounded by more.
+    jump = _JUMP * min(1.0, float(np.ptp(slope, axis=None)) if slope.size else 1.0)
+    jump += _ROUNDED * float(np.max(np.abs(slope), initial=0.0))
+    jumps = np.flatnonzero(steps > jump + 4 * np.diff(x) * np.maximum(bend[1:], bend[:-1]))
     jumps = jumps[np.argsort(-steps[jumps], kind="stable")][:_MOST_KINKS]
     low, high, left, right = x[jumps], x[jumps + 1], slope[jumps], slope[jumps + 1]
     for _ in range(_HALVINGS if jumps.size else 0):
@@ -156,5 +169,5 @@ def _kinks(fn: Callable[..., jax.Array], x: Numbers) -> tuple[float, ...]:
         in_left = np.abs(between - left) >= np.abs(right - between)
         high, right = np.where(in_left, middle, high), np.where(in_left, between, right)
         low, left = np.where(in_left, low, middle), np.where(in_left, left, between)
-    found = np.round(high[np.abs(right - left) > _JUMP / 2], _DECIMALS) + 0.0
+    found = np.round(high[np.abs(right - left) > jump / 2], _DECIMALS) + 0.0
     return tuple(sorted({float(place) for place in found}))

@@ -181,6 +181,7 @@ def _plain(record: Activation, scale: float, f: _Sample) -> Moments:
     mean = f.raw(1)
     spread = f.value - mean
     variance = f.mean(np.square(spread))
+    variance = variance if variance > 1e-24 * f.raw(2) else 0.0  # of a constant there is only rounding
     slope_square = f.mean(np.square(f.slope))
     return Moments(
         name=record.name,
