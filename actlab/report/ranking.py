@@ -452,7 +452,7 @@ def _sensitivity(study: Study, compared: Compared, shown: charts.Shown) -> Itera
         return
     said = ", ".join(f"{row[1]} {row[3]:.4f}" for row in rows if row[0] == rows[0][0])
     caption = (
-        "Learning-rate sensitivity: the mean loss over the rates at which any run learned, minus the best one "
+        "Learning-rate sensitivity: the mean loss over the rates at which not every run failed, minus the best one "
         "(Wortsman et al. 2023, section 2.2); dot and line are the mean over seeds and its 95% interval."
     )
     title = "learning-rate sensitivity, nats"
