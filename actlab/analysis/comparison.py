@@ -119,10 +119,15 @@ def compare(
     workdirs, are part of each comparison.
 
     Raises:
-        UserError: as `conditions` and `margin_of`; for questions beside a baseline; for a question or a baseline that
-            no place of the further axes has runs of. Where only some have, the others say so in a warning.
+        UserError: as `conditions` and `margin_of`; for questions beside a baseline; for two questions about one pair;
+            for a question or a baseline that no place of the further axes has runs of. Where only some have, the
+            others say so in a warning.
     """
     require_one_way(questions, baseline)
+    pairs = [frozenset(one.activations) for one in questions]
+    if twice := [pair for pair, count in collections.Counter(pairs).items() if count > 1]:
+        # Holm would count one hypothesis as two.
+        raise UserError(f"two questions ask about {' and '.join(sorted(twice[0]))}: ask once about each pair.")
     places = conditions(results)
     asked = [one.activations for one in questions] or [(baseline,) if baseline else ()]
     here = [{*(run.activation for run in place.results), *(name for name, _ in place.to_come)} for place in places]
@@ -328,6 +333,9 @@ def _answer(comparison: Comparison) -> str:
         return f"Open: {comparison.main.reason or 'no two activations share a seed and a learning rate'}."
     if len(pairs) == 1:
         return _answer_of_one(pairs[0], comparison)
+    reasons = {pair.own_best.effect.reason for pair in pairs}
+    if len(reasons) == 1 and (reason := reasons.pop()):
+        return f"Open: {reason}."
     against = f" than {comparison.baseline}"
     common = all(pair.contrast.activations[1] == comparison.baseline for pair in pairs)
     found = {

@@ -228,6 +228,15 @@ def test_collapsed_runs_are_counted_and_their_rates_leave_the_sensitivity(tables
     assert one.answer == (
         "Open: whether the loss of gelu is lower than that of relu; every run diverged, collapsed or learned nothing."
     )
+    three = rows(tables, {"gelu": 0.0, "relu": 0.03, "tanh": 0.1}, trivial_loss=2.25)
+    (one,) = compare(tables.read([row | {"final_loss": 2.3} for row in three]))
+    assert one.answer == "Open: every run diverged, collapsed or learned nothing."
+
+
+def test_a_pair_is_asked_about_once(tables):
+    for second in (lower("gelu", "relu"), lower("relu", "gelu")):
+        with pytest.raises(UserError, match="two questions ask about gelu and relu: ask once about each pair"):
+            compare(tables.read(rows(tables, {"gelu": 0.0, "relu": 0.03})), [lower("gelu", "relu"), second])
 
 
 def test_losses_are_equal_within_a_margin_per_byte_of_text(tables):
