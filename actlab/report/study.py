@@ -11,6 +11,7 @@ from typing import Any
 from actlab import config as config_lib
 from actlab.analysis import results as results_lib
 from actlab.analysis.results import Result
+from actlab.analysis.verdicts import words
 from actlab.config import Config, sweep
 from actlab.errors import UserError
 from actlab.files import read_json
@@ -61,7 +62,9 @@ class Run:
     @property
     def step(self) -> int:
         """The last step that is known."""
-        return self.result.steps if self.result else max((row["step"] for row in self.metrics), default=0)
+        if self.result and self.result.done:
+            return self.result.steps
+        return max((row["step"] for row in self.metrics), default=self.result.steps if self.result else 0)
 
     @property
     def condition(self) -> str:
@@ -124,6 +127,7 @@ class Study:
         return dict(groups)
 
 
+IN_TRAINING = "in training"
 _QUESTION = re.compile(r"^(?:\*\*Question\.\*\*|Question:)(.*?)(?:\n\s*\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -141,6 +145,8 @@ def read(paths: Sequence[pathlib.Path]) -> Study:
     """
     for path in paths:
         results_lib.refuse_comparison(path)
+        if path.is_file():
+            raise UserError(f"{path} is a file: name its folder.")
         if not any((path / name).is_file() for name in ("config.json", results_lib.FILE)):
             raise UserError(
                 f"{path} holds no config.json and no results.csv: give the folder of a run, sweep or study."
@@ -196,8 +202,11 @@ def _source(path: pathlib.Path, results: Sequence[Result]) -> Source:
 def _claims(path: pathlib.Path) -> Mapping[str, Mapping[str, Any]]:
     fix = "restore the file, or remove it"
     claims = read_json(path, fix).get("claims", {}) if path.exists() else {}
-    if not isinstance(claims, dict) or not all(isinstance(entry, dict) for entry in claims.values()):
-        raise UserError(f"{path} is not as actlab verdict writes it, its claims have no verdicts: {fix}.")
+    try:
+        for entry in claims.values():
+            words(entry.get("evidence", "-"))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} is not as actlab verdict writes it, its claims have no verdicts: {fix}.") from error
     return claims
 
 
@@ -211,12 +220,14 @@ def _runs(source: Source, found: Mapping[str, Result]) -> Iterator[Run]:
     metrics = records.by_run(records.read(source.path / "metrics.jsonl", "split"))
     traces = records.by_run(records.read(source.path / "traces.jsonl", "kind"))
     of = {run.name: run for run in sweep.expand(source.config)} if source.config else {}
-    waiting = "in training" if source.config and _is_in_use(source.path) else "not finished"
+    places = (source.path, *source.path.glob("jobs/*/"))
+    waiting = IN_TRAINING if source.config and any(map(_is_in_use, places)) else "not finished"
     for name in dict.fromkeys([*of, *found]):
         listed = found.get(name)
         about, row = _about(listed, of.get(name)), listed.cells if listed else {}
         result = listed if listed and listed.status != results_lib.WAITING else None
-        status = result.status if result else waiting
+        # The row of a stopped run stays until the training that takes it up again ends.
+        status = result.status if result and (result.done or waiting != IN_TRAINING) else waiting
         kept = traces.get(name, ())
         steps = read_steps(kept, name) if any(row["kind"] == "steps" for row in kept) else None
         censuses = read_censuses(kept, name)

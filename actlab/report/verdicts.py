@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from actlab.analysis import comparison, protocol
 from actlab.analysis.comparison import Comparison
-from actlab.analysis.effects import ALPHA, nats, paired_resolution
+from actlab.analysis.effects import ALPHA, fewest_seeds, nats, paired_resolution
 from actlab.analysis.verdicts import words
 from actlab.errors import UserError, suggestion
 from actlab.report.page import Block, Details, Listing, Section, Table
-from actlab.report.study import Study, words_of
+from actlab.report.study import IN_TRAINING, Study, words_of
 from actlab.workdir import manifest
 
 
@@ -112,8 +112,8 @@ def section(study: Study, compared: Compared) -> Section:
 
 def unfinished(study: Study) -> Iterator[str]:
     """Warnings about runs that have not ended, and about files."""
-    open_ones = [run for run in study.runs if run.result is None]
-    if any(run.status == "in training" for run in open_ones):
+    open_ones = [run for run in study.runs if not (run.result and run.result.done)]
+    if any(run.status == IN_TRAINING for run in open_ones):
         yield f"Still in training: {progress(study)}. This page shows the runs that have ended so far."
     elif open_ones:
         yield f"Not finished: {progress(study)}, and no process is training. Repeat the training command to resume."
@@ -151,9 +151,9 @@ def _limits(study: Study, compared: Compared) -> Iterator[str]:
         warnings: list[str] = []
         for pair in each.main.pairs[:1]:
             effect, family = pair.own_best.effect, pair.own_best.family
-            if effect.sd and not effect.undecidable:
+            if effect.sd and not effect.undecidable and effect.n >= fewest_seeds(family):
                 resolved = paired_resolution(effect.n, alpha=ALPHA / family) * effect.sd
-                warnings.append(f"most differences below {nats(resolved)} nats would be missed")
+                warnings.append(f"a t test would miss most differences below {nats(resolved)} nats")
         warnings += each.warnings
         place = words_of(each.condition.axes)
         if warnings:

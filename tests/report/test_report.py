@@ -10,6 +10,7 @@ import shlex
 import shutil
 
 import commands
+import filelock
 import pages
 import pytest
 
@@ -210,6 +211,22 @@ def test_runs_in_training_are_reported_as_such(workdirs, tmp_path, status):
     assert "Not finished: 4 not finished" in text and "No verdict yet" in text
     assert ('<figure id="training-figure">' in text) == (status == "open")
     assert 'id="cost-table"' not in text
+
+
+def test_a_stopped_sweep_is_not_finished_and_trains_again_with_its_job(workdirs, tmp_path):
+    axes = {"model.activation": ("relu", "gelu"), "seed": (1, 2)}
+    path = workdirs.write(tmp_path / "w", workdirs.config_of(axes), lambda run: "stopped")
+    text = workdirs.text(path)
+    assert "Not finished: 4 stopped" in text and "no process is training" in text
+    for folder in (path, path / "jobs/0"):
+        folder.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(folder / ".lock"):
+            assert "Still in training: 4 in training" in workdirs.text(path)
+    (path / "verdicts.json").write_text('{"claims": {"B07": {"evidence": {"says": "x", "reason": "", "mean": 0.1}}}}')
+    with pytest.raises(UserError, match="verdicts.json is not as actlab verdict writes it"):
+        read([path])
+    with pytest.raises(UserError, match=r"config.json is a file: name its folder"):
+        read([path / "config.json"])
 
 
 def test_conditions_that_are_ready_are_compared_while_others_train(workdirs, tmp_path):
