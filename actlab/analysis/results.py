@@ -330,7 +330,8 @@ def _result(
         raise UserError(f"{where}: status={result.status!r} is not one of {', '.join(STATUSES)}.")
     if result.objective not in LOSS_UNITS:
         raise UserError(f"{where}: objective={result.objective!r} is not one of {', '.join(LOSS_UNITS)}.")
-    for name in ("learning_rate", *_LOSSES, "test_loss"):
+    counts = ("steps", "tokens", "parameters", "flops_per_token", "seconds", "tokens_per_second")
+    for name in ("learning_rate", *_LOSSES, "test_loss", *counts):
         value = getattr(result, name)
         if value is not None and value < 0:
             raise UserError(f"{where}: {name}={value:g} is below 0: correct the row.")

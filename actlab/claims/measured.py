@@ -46,7 +46,7 @@ class Place:
     @property
     def warmup(self) -> int:
         """Its steps of warmup."""
-        return next(int(dict(run.axes)[WARMUP]) for runs in self.runs.values() for run in runs.values())
+        return next(int(dict(run.axes).get(WARMUP) or 0) for runs in self.runs.values() for run in runs.values())
 
     @property
     def text(self) -> str:

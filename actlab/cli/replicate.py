@@ -28,7 +28,8 @@ def main(argv: Sequence[str]) -> int:
         raise UserError("two tables are needed: python -m actlab replicate experiments/NAME runs/AGAIN.")
 
     paths = command.paths(words)
-    if paths[0].resolve() in [path.resolve() for path in paths[1:]]:
+    first, *others = (path.resolve().parent if path.is_file() else path.resolve() for path in paths)
+    if first in others:
         raise UserError(f"{paths[0]} would be compared with itself: name another training of it.")
 
     from actlab.analysis import replication, results

@@ -190,7 +190,7 @@ class TextFiles:
         seen = set()
         for text in self.documents(self.divided):
             first, last = _cut(text, 1 - LAST_FRACTION)
-            part = dict(zip(SPLITS, (first, *_cut(last, 0.5)), strict=True))[split]
+            part = (first, *_cut(last, 0.5))[SPLITS.index(split)]
             if part and (key := text_hash(text)) not in seen:
                 seen.add(key)
                 yield part

@@ -5,6 +5,7 @@ row after its checkpoint's step before it writes them again. So no row is ever t
 hold counts and SHA-256 of the rows, so that lost and changed ones are noticed; see integrity.py.
 """
 
+import collections
 import contextlib
 import csv
 import errno
@@ -302,9 +303,13 @@ def read_table(path: pathlib.Path) -> list[dict[str, str]]:
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
+            reader = csv.DictReader(file)
+            rows = list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} cannot be read as a table ({error}): give a results.csv.") from error
+    columns = collections.Counter(reader.fieldnames)
+    if twice := [name for name, count in columns.items() if count > 1]:
+        raise UserError(f"{path} has {columns[twice[0]]} columns {twice[0]!r}: keep the right one.")
     for number, row in enumerate(rows, start=2):
         if None in row or None in row.values():
             raise UserError(f"{path} line {number} has more or fewer cells than there are columns: restore the file.")

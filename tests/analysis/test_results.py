@@ -64,6 +64,8 @@ def test_a_run_counts_with_the_lower_of_final_and_initial_loss_a_diverged_one_wi
         ({"objective": "next_tokn"}, "objective='next_tokn' is not one of next_token, "),
         ({"learning_rate": -0.001}, "learning_rate=-0.001 is below 0"),
         ({"test_loss": -3.0}, "test_loss=-3 is below 0"),
+        ({"tokens_per_second": -3.0}, "tokens_per_second=-3 is below 0"),
+        ({"steps": -5}, "steps=-5 is below 0"),
         ({"lanes": 0}, "lanes=0"),
         ({"data": " "}, "data is empty"),
     ],

@@ -9,6 +9,7 @@ from scipy import stats
 
 from actlab import claims
 from actlab.claims import claim, measured, relu_vs_gelu
+from actlab.workdir import records
 
 COMMITTED = pathlib.Path(__file__).parents[2] / "experiments"
 FIXED = {
@@ -202,6 +203,15 @@ def test_the_committed_rows_give_the_printed_ratio_and_excess(warmup):
     excess = {name: sum(losses[name, rate] for rate in high) / len(high) - losses[name, best[name]] for name in best}
     found = f"{(excess['gelu'] - excess['relu']).mean():+.4f} (95%"
     assert found in arm_of("B12", "above the best", f"warmup_steps={warmup}").numbers
+
+
+def test_a_table_that_does_not_sweep_warmup_has_none(tmp_path):
+    rows = list(csv.DictReader((COMMITTED / measured.DECODER / "results.csv").read_text().splitlines()))
+    rows = [{k: v for k, v in row.items() if k != measured.WARMUP} for row in rows if row[measured.WARMUP] == "0"]
+    (tmp_path / measured.DECODER).mkdir()
+    (tmp_path / measured.DECODER / "results.csv").write_bytes(records.table(rows))
+    (place,) = measured.places(tmp_path, measured.DECODER)
+    assert place.warmup == 0 and list(measured.size_of_the_gap(1e-4, tmp_path))
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

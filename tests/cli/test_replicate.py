@@ -63,3 +63,4 @@ def test_a_run_that_is_not_done_is_told_though_the_study_has_it(study, tables, t
 def test_one_table_is_none_to_compare(study, refused):
     assert "two tables are needed" in refused(replicate.main, study)
     assert "would be compared with itself" in refused(replicate.main, study, study)
+    assert "would be compared with itself" in refused(replicate.main, study, f"{study}/results.csv")
