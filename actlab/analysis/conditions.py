@@ -116,15 +116,18 @@ def varying_axes(results: Sequence[Result]) -> list[str]:
     return [path for path, found in values.items() if len(found) > 1]
 
 
-def _lacking(axes: Axes, group: Iterable[Result]) -> str:
+def _lacking(axes: Axes, group: Sequence[Result]) -> str:
     """What the done runs of a place lack to be compared; empty for nothing."""
     rates: dict[str, set[float]] = {}
     for result in group:
         if result.done:
             rates.setdefault(result.activation, set()).add(result.learning_rate)
     where = "".join(f" at {path}={value}" for path, value in axes)
+    if len(rates) < 2 and _is_to_come(group):
+        later = " or ".join(name for name in dict.fromkeys(result.activation for result in group) if name not in rates)
+        return f"no run of {later} is trained to its end{where}: let the training command go on with them."
     if len(rates) < 2:
-        return f"only {', '.join(rates) or 'stopped runs'}{where}: a comparison needs two activations."
+        return f"only {', '.join(rates)}{where}: a comparison needs two activations."
     if not set.intersection(*rates.values()):
         return f"{', '.join(rates)} share no learning rate{where}: train them at the same ones."
     return ""

@@ -54,7 +54,7 @@ def _caption(comparisons: Sequence[Comparison]) -> str:
     sentences = [
         f"Is the first activation's {read_on} loss lower than the second's? First minus second in {escaped(units)}, "
         f"paired by seed, each at its own best learning rate and at equal parameters, with {confidence} interval",
-        "$p$ after Holm over the tests of a condition; losses are equivalent within "
+        "$p$ of a difference, after Holm over the tests of a condition; losses are equivalent within "
         + " or ".join(dict.fromkeys(f"{one.margin:.2g}" for one in comparisons)),
     ]
     if any(qualified(pair.own_best) != pair.own_best.verdict for one in comparisons for pair in one.main.pairs):

@@ -254,8 +254,12 @@ def test_diverged_runs_stay_and_stopped_ones_are_left_out_with_a_warning(tables)
 def test_one_activation_is_no_comparison(tables):
     with pytest.raises(UserError, match="only relu: a comparison needs two activations"):
         conditions(tables.read(grid(tables)[:4]))
-    with pytest.raises(UserError, match="only stopped runs"):
+    with pytest.raises(UserError, match="no run of relu or gelu is trained to its end: let the training"):
         conditions(tables.read([row | {"status": "stopped"} for row in grid(tables)]))
+    with pytest.raises(UserError, match="no run of gelu is trained to its end"):
+        conditions(
+            tables.read([row | {"status": "stopped"} if row["activation"] == "gelu" else row for row in grid(tables)])
+        )
 
 
 def test_activations_without_a_common_rate_are_no_comparison(tables):
