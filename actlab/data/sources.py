@@ -27,7 +27,7 @@ SHARD_BYTES = 64 << 20  # TFDS holds one shard in memory while it writes it
 SEPARATOR = formats.SEPARATOR
 TRAIN_FILE, VALIDATION_FILE = "train.txt", "valid.txt"
 HELD_OUT_FRACTION = 0.05  # of the documents, for validation and test together
-MOST_HELD_OUT = 0.2  # of the text, in whole documents; where they would be more, each is cut instead
+LEAST_HELD_OUT, MOST_HELD_OUT = 0.01, 0.2  # of the text, in whole documents; else each is cut instead
 LAST_FRACTION = 0.1  # of a document that is cut
 FIELD = "text"  # of JSON lines, Parquet and Arrow
 _ROLES = {"train": ("train", "training"), "validation": ("valid", "validation", "val", "dev"), "test": ("test",)}
@@ -148,8 +148,8 @@ class TextFiles:
 
         valid.txt is halved into validation and test, and its texts are left out of train.txt; the only one in it is cut
         into halves. Of other files the 5% of lowest hashes are held out and halved: at least two texts, so that each
-        split has one. Where that is more than a fifth of all text, as of few documents, each is cut instead, and its
-        last tenth is held out.
+        split has one. Where that is less than a hundredth of all text, or more than a fifth, as of few documents, each
+        is cut instead, and its last tenth is held out.
 
         Raises:
           UserError: a file is not UTF-8.
@@ -164,7 +164,8 @@ class TextFiles:
         else:
             n_low = int((hashes < HELD_OUT_FRACTION * 2.0**64).sum())
             held_out = hashes[: max(n_low, 2)]
-            if found["size"][found["hash"] <= max(held_out, default=0)].sum() > MOST_HELD_OUT * found["size"].sum():
+            share = found["size"][np.isin(found["hash"], held_out)].sum() / max(1, found["size"].sum())
+            if not LEAST_HELD_OUT <= share <= MOST_HELD_OUT:
                 return {split: functools.partial(self._cut_documents, split) for split in SPLITS}
         highest = int(held_out[-1]) if len(held_out) else -1
         of_pair = frozenset(held_out.tolist()) if self.paired else frozenset()

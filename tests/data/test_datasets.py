@@ -103,15 +103,15 @@ def test_ten_documents_fill_every_split(tmp_path):
     assert all(found) and sum(map(len, found)) == len(set.union(*found)) == 10
 
 
+@pytest.mark.parametrize("is_held_out", [True, False])
 @pytest.mark.parametrize("n", [2, 4, 30])
-def test_where_whole_documents_would_be_much_of_the_text_each_is_cut(tmp_path, n):
+def test_where_whole_documents_would_be_much_or_little_of_the_text_each_is_cut(tmp_path, n, is_held_out):
     book = lambda name, size: "\n\n".join(f"Book {name}, verse {verse}." for verse in range(size))  # noqa: E731
-    others = [book(i, 20) for i in range(n - 1)]
-    lowest = min(map(sources.text_hash, others))
-    # As long as all others, and held out by its hash.
-    long = next(
-        text for text in (book(f"{i}th", 20 * n) for i in itertools.count()) if sources.text_hash(text) < lowest
-    )
+    others = sorted((book(i, 20) for i in range(n - 1)), key=sources.text_hash)
+    # As long as two hundred others, and held out or not by its hash.
+    edge = sources.text_hash(others[min(1, n - 2)])
+    candidates = (book(f"{i}th", 20 * 200) for i in itertools.count())
+    long = next(text for text in candidates if (sources.text_hash(text) < edge) == is_held_out)
     books = [long, *others]
     for i, text in enumerate([*books, long]):  # of two that are equal one is cut
         (tmp_path / f"{i:02}.txt").write_text(text)
