@@ -103,6 +103,12 @@ def test_ten_documents_fill_every_split(tmp_path):
     assert all(found) and sum(map(len, found)) == len(set.union(*found)) == 10
 
 
+def test_of_three_books_of_one_length_each_is_cut(tmp_path):
+    for i in range(3):
+        (tmp_path / f"{i}.txt").write_text("\n\n".join(f"Book {i}, verse {verse}." for verse in range(100)))
+    assert [len(list(found())) for found in find_texts(tmp_path).splits().values()] == [3, 3, 3]
+
+
 @pytest.mark.parametrize("is_held_out", [True, False])
 @pytest.mark.parametrize("n", [2, 4, 30])
 def test_where_whole_documents_would_be_much_or_little_of_the_text_each_is_cut(tmp_path, n, is_held_out):
