@@ -94,6 +94,7 @@ def test_booleans_have_two_spellings(written, word, value):
         (["--config.optimizer.learning_rate=fast"], "config.optimizer.learning_rate=fast"),
         (["--config.optimizer.learning_rate=nan"], "config.optimizer.learning_rate=nan"),
         (["--config.optimizer.learning_rate=1e-3,3e-3"], "with --config.sweep.optimizer.learning_rate=1e-3,3e-3"),
+        (["--config.sweep.optimizer.learning_rate=(1,2)"], "learning_rate=(1,2) has the wrong type: give a number."),
         (["--config.optimizer.learning_rate=None"], "config.optimizer.learning_rate=None"),
         (["--config.model.d_ff=wide"], "config.model.d_ff=wide"),
         (["--config.model.use_bias=maybe"], "config.model.use_bias=maybe"),
