@@ -134,12 +134,18 @@ def test_a_benchmark_that_is_stopped_keeps_the_rows_it_has(tmp_path, monkeypatch
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
-    def refused(*_, **__):
-        raise PermissionError(13, "Permission denied")
+    opened = pathlib.Path.open
+
+    def refused(path, *args, **fields):
+        if "cost.csv" in path.name:
+            raise PermissionError(13, "Permission denied")
+        return opened(path, *args, **fields)
 
     monkeypatch.setattr(pathlib.Path, "open", refused)
     monkeypatch.setattr(timing, "take_turns", None)
-    with pytest.raises(UserError, match=r"cost.csv cannot be written \(Permission denied\): name another file"):
+    with pytest.raises(
+        UserError, match=r"cost.csv cannot be used \(Permission denied\): correct that, or name another"
+    ):
         run("activations", "--names=relu", "--sizes=8x8", "--dtypes=float32", f"--out={tmp_path / 'cost.csv'}")
 
 
