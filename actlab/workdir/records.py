@@ -304,10 +304,10 @@ def read_table(path: pathlib.Path) -> list[dict[str, str]]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
-            rows = list(reader)
+            rows, names = list(reader), reader.fieldnames or []
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} cannot be read as a table ({error}): give a results.csv.") from error
-    columns = collections.Counter(reader.fieldnames)
+    columns = collections.Counter(names)
     if twice := [name for name, count in columns.items() if count > 1]:
         raise UserError(f"{path} has {columns[twice[0]]} columns {twice[0]!r}: keep the right one.")
     for number, row in enumerate(rows, start=2):

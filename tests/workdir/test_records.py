@@ -65,6 +65,8 @@ def test_a_table_of_any_text_comes_back(tmp_path):
     for mark in (b"", b"\xef\xbb\xbf"):  # which Excel writes
         (tmp_path / "results.csv").write_bytes(mark + records.table(rows))
         assert records.read_table(tmp_path / "results.csv") == rows
+    (tmp_path / "results.csv").write_text("")
+    assert records.read_table(tmp_path / "results.csv") == []
     (tmp_path / "results.csv").write_text("run,loss,loss\na,1,2\n")
     with pytest.raises(UserError, match="results.csv has 2 columns 'loss': keep the right one"):
         records.read_table(tmp_path / "results.csv")
