@@ -88,7 +88,7 @@ def continued() -> config_dict.ConfigDict:
     return tinystories("char", changes)
 
 
-# What those two commands set themselves: swap by its --steps.
+# Fields that these two commands set themselves; swap sets them by its --steps.
 CONTINUED_STEPS = (
     *(f"train.{name}" for name in ("n_steps", "eval_every", "checkpoint_every", "probe_every", "census_every")),
     "optimizer.warmup_steps",

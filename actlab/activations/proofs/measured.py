@@ -124,7 +124,7 @@ def _infimum(x: Numbers, y: Numbers) -> Extremum:
     near = _EQUAL * max(size, abs(least))
     low = y <= least + near
     place = _place(x, y, low)
-    # A place that nothing divides from an end of the grid, where the value is as low, is the rounding of a limit.
+    # If the value is as low at an end of the grid, and nowhere higher between, the place is rounding and this a limit.
     others = x[y > least + 16 * near]
     if place and math.isfinite(place.low) and math.isfinite(place.high) and others.size:
         if low[0] and place.low < others[0] or low[-1] and place.high > others[-1]:
@@ -157,7 +157,7 @@ def _kinks(fn: Callable[..., jax.Array], x: Numbers) -> tuple[float, ...]:
     x, slope, bend = x[known], slope[known], np.abs(curvature[known])
     steps = np.abs(np.diff(slope))
     # Of small slopes smaller ones are kinks, and large slopes are rounded by more.
-    jump = _JUMP * min(1.0, float(np.ptp(slope, axis=None)) if slope.size else 1.0)
+    jump = _JUMP * min(1.0, float(np.ptp(slope)) if slope.size else 1.0)
     jump += _ROUNDED * float(np.max(np.abs(slope), initial=0.0))
     jumps = np.flatnonzero(steps > jump + 4 * np.diff(x) * np.maximum(bend[1:], bend[:-1]))
     jumps = jumps[np.argsort(-steps[jumps], kind="stable")][:_MOST_KINKS]
