@@ -1,9 +1,12 @@
-"""Runs that start from a checkpoint: what they take over, what is refused, and that they resume to the bit."""
+"""An encoder through a whole session, and runs that start from its checkpoint: what they take over, what is refused,
+and that they resume to the bit.
+"""
 
 import csv
 import dataclasses
 import io
 import json
+import pathlib
 import shutil
 
 import jax
@@ -16,12 +19,15 @@ from weights import drawn
 
 import actlab.data
 from actlab import config as config_lib, models
+from actlab.analysis import results as results_lib
+from actlab.analysis.conditions import conditions
 from actlab.config import Config, SwapConfig, replace, sweep
 from actlab.data import tokenizers
+from actlab.data.sets import story_grammar
 from actlab.errors import UserError
 from actlab.interop import huggingface
 from actlab.sweeps import announce, existing, origin, plan, session, trained
-from actlab.training import program_spec
+from actlab.training import generation, program_spec
 from actlab.training.losses import Examples
 
 WISH = {"finetune.task": "wish", "model.n_classes": 2}
@@ -36,13 +42,52 @@ def losses(workdir, step):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def uncalibrated(pretrained, few_stories):
-    """From now on every program is one program; what a plan measures is another test's."""
+def small_and_uncalibrated():
+    """The grammar has few stories, and every program is one program; what a plan measures is another test's."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(story_grammar, "N_HELD_OUT_STORIES", 30)
         patch.setattr(
             plan, "make", lambda specs, target: [plan.Plan(one, (len(one.names),), 1, 0, 0, 0.0) for one in specs]
         )
         yield
+
+
+@pytest.fixture(scope="module")
+def stories(small_and_uncalibrated, tmp_path_factory) -> str:
+    """A data directory of the grammar."""
+    folder = tmp_path_factory.mktemp("data")
+    actlab.data.prepare("story_grammar", folder, n_stories=64, progress=False)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def encoder(small_sweep, stories) -> Config:
+    """An encoder of two seeds that reads a story a row."""
+    return replace(
+        small_sweep,
+        **{
+            "model.kind": "encoder",
+            "model.d_ff": 16,
+            "model.use_bias": True,
+            "model.norm_position": "post",
+            "data.name": "story_grammar",
+            "data.dir": stories,
+            "data.tokenizer": "wordpiece",
+            "data.n_stories": 64,
+            "data.packing": "padded",
+            "train.eval_tokens": 2000,
+            "sweep": {"seed": (1, 2)},
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def pretrained(encoder, tmp_path_factory) -> pathlib.Path:
+    """Its workdir after 12 steps, with probes."""
+    workdir = tmp_path_factory.mktemp("pretrained") / "w"
+    config = replace(encoder, **{"train.probe_every": 12, "train.census_every": 12})
+    assert session.run(config, "sweep", workdir, ["test"]) == 0
+    return workdir
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +123,33 @@ def swapped(swaps, tmp_path_factory):
     workdir = tmp_path_factory.mktemp("swapped") / "w"
     assert run(swaps, workdir) == 0
     return workdir
+
+
+def test_a_sweep_of_encoders_leaves_what_one_of_decoders_leaves(pretrained):
+    rows = list(csv.DictReader((pretrained / "results.csv").read_text().splitlines()))
+    assert [row["run"] for row in rows] == [f"gelu-lr0.001-seed{seed}" for seed in (1, 2)]
+    assert all(row["objective"] == "masked_token" and row["floor"] == "nan" for row in rows)
+    lines = [json.loads(line) for line in (pretrained / "metrics.jsonl").read_text().splitlines()]
+    validation = [line for line in lines if line["split"] == "validation"]
+    assert len(validation) == 2 * 4 and all(0 <= line["accuracy"] <= 1 for line in validation)
+    assert rows[0]["dead_fraction"] != "nan"
+    first = [line["loss"] for line in validation if line["step"] == 0]
+    assert np.allclose(first, np.log(2048), rtol=0.05)
+
+
+def test_its_newest_checkpoint_is_read_back_and_asked_for_no_text(pretrained):
+    run = trained.load(pretrained, "gelu-lr0.001-seed2")
+    assert run.model.spec.kind == "encoder" and run.step == 12
+    with pytest.raises(UserError, match="config.model.kind='encoder'"):
+        generation.write_text(run.model, run.params, run.tokenizer)
+
+
+def test_its_losses_are_not_compared_with_a_decoders(pretrained, tmp_path):
+    text = (pretrained / "results.csv").read_text()
+    (tmp_path / "results.csv").write_text(text.replace("masked_token", "next_token"))
+    assert {result.objective for result in results_lib.read([pretrained])} == {"masked_token"}
+    with pytest.raises(UserError, match="the table mixes objective masked_token .* and next_token"):
+        conditions(results_lib.read([pretrained, tmp_path / "results.csv"]))
 
 
 @pytest.mark.parametrize("batch_size", [4, 64])
