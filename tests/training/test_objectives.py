@@ -101,14 +101,12 @@ def test_what_is_not_chosen_is_shown_and_targets_are_what_stood_there(masked):
 def test_a_mask_is_a_function_of_seed_and_step_alone():
     rows = rows_of(8, 32)
     draw = jax.jit(lambda seed, step, rows: MASKED.training(rows, key_of(seed, step)))
-    again = draw(1, 2, rows)
-    eager = MASKED.training(jnp.array(rows), key_of(1, 2))
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), again, eager)
+    examples = draw(1, 2, rows)
     for other in (draw(1, 3, rows), draw(2, 2, rows)):
-        assert not np.array_equal(other.places, again.places)
-    assert not np.array_equal(again.places[0], draw(1, 2, np.tile(rows[0], (8, 1))).places[1]), "rows differ"
+        assert not np.array_equal(other.places, examples.places)
+    assert not np.array_equal(examples.places[0], draw(1, 2, np.tile(rows[0], (8, 1))).places[1]), "rows differ"
     by_lane = jax.vmap(draw, (0, None, None))(jnp.array([1, 9]), 2, rows)
-    np.testing.assert_array_equal(by_lane.tokens[0], again.tokens)
+    np.testing.assert_array_equal(by_lane.tokens[0], examples.tokens)
 
 
 def test_the_validation_mask_is_one_and_does_not_depend_on_what_else_is_validated():
@@ -146,7 +144,7 @@ def encoder(tiny, **changes):
 
 # One program for two tests each.
 CONSTANT = {"optimizer.schedule": "constant"}
-MAPPED = {"devices.lanes_by": "map", "train.n_steps": 8}
+MAPPED = {"devices.lanes_by": "map", "train.n_steps": 8, "model.n_layers": 1}
 
 
 def start(model, config):

@@ -166,7 +166,7 @@ def test_batches_that_are_evaluated_together_have_the_losses_of_each_alone(build
 
 
 def test_batches_that_are_evaluated_together_take_no_more_memory_than_training(build, tiny):
-    config = replace(tiny, **{"model.n_layers": 6, "model.vocab_size": 4096})
+    config = replace(tiny, **{"model.n_layers": 3, "model.vocab_size": 4096})
     program = build(config, LANES[:1])
     batches = NEXT_TOKEN.scored(np.zeros((6, 4, 9), np.int32), np.ones((6, 4, 8), np.float32))
     train, evaluate = (
@@ -249,7 +249,9 @@ def test_probes_of_each_lane_are_those_of_the_solo_run(program_of, over):
 
 
 def test_lanes_in_turn_take_one_lanes_memory_and_a_copy_of_its_state(tiny, build):
-    config = replace(tiny, **{"model.d_model": 64, "model.vocab_size": 2048, "devices.lanes_by": "map"})
+    config = replace(
+        tiny, **{"model.n_layers": 1, "model.d_model": 64, "model.vocab_size": 2048, "devices.lanes_by": "map"}
+    )
     one, four = (memory_need(build(config, LANES[:1] * n).compile().functions.train) for n in (1, 4))
     assert four.work < one.work + 1.3 * one.state
     needed = four.state + four.work
