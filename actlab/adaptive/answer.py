@@ -1,9 +1,7 @@
-"""The answer of a comparison, in words, as a table and as a page that answers first."""
+"""The answer of a comparison, in words and as tables."""
 
 import dataclasses
-import html
 import importlib
-import itertools
 import math
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +9,7 @@ from typing import Any
 
 from actlab.adaptive import judgement
 from actlab.adaptive.judgement import BLOCK, PairState
-from actlab.adaptive.search import RUNGS, Progress
+from actlab.adaptive.search import Progress
 from actlab.analysis.effects import DIFFERENT, Verdict, nats
 
 
@@ -130,14 +128,14 @@ class Answer:
         found = [f"{taken}{also}{self._but(name, states)}."]
         # What is known before what is open.
         for other, state in sorted(states.items(), key=lambda item: item[1].verdict == Verdict.UNDECIDED):
-            interval = _interval(-state.high, -state.low)
+            interval = span(-state.high, -state.low)
             if state.verdict == Verdict.SUPPORTED:
-                found.append(f"{name} beats {other} by {_number(-state.mean)} {self.unit} ({interval}).")
+                found.append(f"{name} beats {other} by {rounded(-state.mean)} {self.unit} ({interval}).")
             elif state.verdict == Verdict.EQUIVALENT:
                 found.append(f"{other} is equivalent: within {self.margin:g} {self.unit} ({interval}).")
             else:
                 # An activation that is lower so far may be higher than a third.
-                far = f"{_number(abs(state.mean))} {'lower' if state.mean > 0 else 'higher'} so far"
+                far = f"{rounded(abs(state.mean))} {'lower' if state.mean > 0 else 'higher'} so far"
                 found.append(f"{other} is open: {far} ({interval}){self._needed(state)}.")
         for one in self.activations:
             if one.unresolved:
@@ -183,7 +181,9 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the answer, the intervals and both tables."""
-        return f"<style>{_STYLE}</style><div class=actlab>{_body(self)}</div>"
+        from actlab.adaptive import page  # which reads answers
+
+        return page.fragment(self)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -226,9 +226,9 @@ class Answer:
         states = {one.width: _oriented(one.pairs, name, other) for one in self.widths}
         uneven = {state.seeds for state in states.values()} != {trend.seeds}
         seeds = {width: f" ({state.seeds} seeds)" if uneven else "" for width, state in states.items()}
-        seen = ", ".join(f"{_number(-state.mean)} at width {width}{seeds[width]}" for width, state in states.items())
+        seen = ", ".join(f"{rounded(-state.mean)} at width {width}{seeds[width]}" for width, state in states.items())
         which = f"{trend.seeds} seeds{' at every width' if uneven else ''}"
-        change = f"{_number(-trend.mean)}, {_interval(-trend.high, -trend.low)}, {which}"
+        change = f"{rounded(-trend.mean)}, {span(-trend.high, -trend.low)}, {which}"
         course = self._course(trend)
         failed = {one for width in self.widths for one in width.failed} & {name, other}
         if course == "undecided" and failed:
@@ -299,81 +299,13 @@ def _row(pair: PairState) -> dict[str, Any]:
     return {
         "first": pair.first,
         "second": pair.second,
-        "verdict": _WORDS[pair.verdict],
+        "verdict": WORDS[pair.verdict],
         "difference": _finite(pair.mean),
         "low": _finite(pair.low),
         "high": _finite(pair.high),
         "seeds": pair.seeds,
         "decided_at": pair.decided_at,
     }
-
-
-def page(answer: Answer, command: str) -> str:
-    """A self-contained page whose first screen is the answer."""
-    tried = "".join(
-        f"<tr><td>{_e(name)}</td><td class=n>{rate:g}</td><td class=n>{one.rung}/{RUNGS}</td>"
-        f"<td class=n>{'failed' if any(one.failed) else ' '.join(format(loss, '.4f') for loss in one.losses)}</td></tr>"
-        for name, rates in answer.searched.items()
-        for rate, one in sorted(rates.items())
-    )
-    may_grow = any(pair.settles(answer.margin) for pair in answer.pairs) or not (answer.pairs or answer.obstacle)
-    return _PAGE.format(
-        title=_e(answer.sentences[0]),
-        style=_STYLE,
-        body=_body(answer),
-        tried=tried,
-        unit=_e(answer.unit),
-        first_look=answer.first_look,
-        more=_MORE if may_grow else "",
-        spent=duration(answer.spent),
-        budget=duration(answer.budget),
-        command=_e(command),
-    )
-
-
-def _body(answer: Answer) -> str:
-    """The answer, its figure, and tables of pairs and activations."""
-    first, *others = answer.sentences
-    losses = "".join(
-        f"<tr><td>{_e(row['activation'])}</td><td class=n>{_number(row['test_loss'], 4)}</td>"
-        f"<td class=n>{'' if row['learning_rate'] is None else format(row['learning_rate'], 'g')}</td>"
-        f"<td class=n>{row['seeds']}</td><td class=n>{row['failed']}</td><td>{_e(row['rate_not_resolved'])}</td></tr>"
-        for row in answer.table
-    )
-    return _BODY.format(
-        first=_e(first),
-        said=_e(" ".join(others)),
-        figure=_figure([(f"{pair.first} less {pair.second}", pair) for pair in answer.pairs], answer.margin),
-        unit=_e(answer.unit),
-        margin=f"{answer.margin:g}",
-        pairs=_pair_rows((f"{row['first']} less {row['second']}", row) for row in answer.verdicts),
-        losses=losses,
-        widths=_widths(answer),
-    )
-
-
-def _pair_rows(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
-    return "".join(
-        f"<tr><td>{_e(label)}</td><td>{_e(row['verdict'])}</td>"
-        f"<td class=n>{_number(row['difference'])}</td><td class=n>{_interval(row['low'], row['high'])}</td>"
-        f"<td class=n>{row['seeds']}</td></tr>"
-        for label, row in rows
-    )
-
-
-def _widths(answer: Answer) -> str:
-    """Figure and table of all widths, if there are several."""
-    if len(answer.widths) < 2:
-        return ""
-    labelled = [(f"{pair.first} less {pair.second}", one.width, pair) for one in answer.widths for pair in one.pairs]
-    drawn = [(f"{pair}, {width}", state) for pair, width, state in sorted(labelled, key=lambda one: one[:2])]
-    ends = f"{answer.widths[0].width} to {answer.widths[-1].width}"
-    rows = _pair_rows(
-        (f"{row['first']} less {row['second']}, {f'change {ends}' if row['width'] == 'all' else row['width']}", row)
-        for row in answer.scales
-    )
-    first_look = judgement.first_look(len(answer.widths) * math.comb(len(answer.activations), 2))
-    return _WIDTHS.format(figure=_figure(drawn, answer.margin), rows=rows, ends=ends, first_look=first_look)
 
 
 def duration(seconds: float) -> str:
@@ -386,7 +318,7 @@ def duration(seconds: float) -> str:
     return f"{math.ceil(seconds / 60)}m" if seconds < 90 * 60 else f"{math.ceil(seconds / 360) / 10:g}h"
 
 
-_WORDS = {
+WORDS = {
     Verdict.SUPPORTED: "lower",
     Verdict.REFUTED: "higher",
     Verdict.EQUIVALENT: "equivalent",
@@ -398,8 +330,8 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _number(value: float | None, digits: int = 3) -> str:
-    """Rounded, but not to zero if it is not: a decided interval excludes it. A bound that is not known is "?"."""
+def rounded(value: float | None, digits: int = 3) -> str:
+    """A number, "?" if it is not known; rounded, but not to zero, which a decided interval excludes."""
     if value is None or not math.isfinite(value):
         return "?"
     while value and round(value, digits) == 0 and digits < 9:
@@ -407,105 +339,7 @@ def _number(value: float | None, digits: int = 3) -> str:
     return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
-def _interval(low: float | None, high: float | None) -> str:
+def span(low: float | None, high: float | None) -> str:
+    """An interval in words; a bound that is not known is "?"."""
     known = [bound for bound in (low, high) if bound is not None and math.isfinite(bound)]
-    return f"{_number(low)} to {_number(high)}" if known else "no interval yet"
-
-
-def _e(text: object) -> str:
-    return html.escape(str(text))
-
-
-def _figure(pairs: Sequence[tuple[str, PairState]], margin: float) -> str:
-    """The labelled pairs' intervals as SVG: a line for each, the margin as a band around 0.
-
-    A line whose end is not known goes on to the frame.
-    """
-    known = [(label, pair) for label, pair in pairs if math.isfinite(pair.low) or math.isfinite(pair.high)]
-    if not known:
-        return ""
-    ends = [end for _, pair in known for end in (pair.low, pair.mean, pair.high) if math.isfinite(end)]
-    low, high = min(-margin, *ends) * 1.08, max(margin, *ends) * 1.08
-    left, width, step = max(190, 7 * max(len(label) for label, _ in known) + 24), 520, 30
-    x = lambda value: left + (value - low) / (high - low) * width  # noqa: E731
-    bottom = step * len(known) + 12
-    band = f'<rect class=band x="{x(-margin):.1f}" y="6" width="{x(margin) - x(-margin):.1f}" '
-    parts = [
-        f'{band}height="{bottom - 6}"/>',
-        f'<line class=zero x1="{x(0):.1f}" x2="{x(0):.1f}" y1="6" y2="{bottom}"/>',
-    ]
-    for row, (label, pair) in enumerate(known):
-        y = 12 + step * row + step / 2
-        kind = _WORDS[pair.verdict]
-        parts.append(
-            f'<text x="{left - 12}" y="{y + 4:.1f}" text-anchor="end">{_e(label)}</text>'
-            f'<line class="bar {kind}" x1="{x(max(pair.low, low)):.1f}" x2="{x(min(pair.high, high)):.1f}" '
-            f'y1="{y:.1f}" y2="{y:.1f}"/>'
-            f'<circle class="{kind}" cx="{x(pair.mean):.1f}" cy="{y:.1f}" r="4"/>'
-        )
-    for value in itertools.chain([0.0], (one for one in (low / 1.08, high / 1.08))):
-        parts.append(f'<text x="{x(value):.1f}" y="{bottom + 18}" text-anchor="middle">{_number(value)}</text>')
-    return (
-        f'<svg viewBox="0 0 {left + width + 40} {bottom + 26}" role="img" '
-        f'aria-label="Differences of test loss with their intervals">{"".join(parts)}</svg>'
-    )
-
-
-_STYLE = """
-.actlab { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem }
-.actlab h1 { font-size: 1.9rem; line-height: 1.2; margin-bottom: .5rem }
-.actlab h2 { font-size: 1.1rem; margin-top: 2.2rem }
-.actlab table { border-collapse: collapse; width: 100% }
-.actlab td, .actlab th { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #8884 }
-.actlab .n { text-align: right; font-variant-numeric: tabular-nums }
-.actlab svg { width: 100%; height: auto; font-size: 13px } .actlab svg text { fill: currentColor }
-.actlab .band { fill: #8883 } .actlab .zero { stroke: #888 } .actlab .bar { stroke-width: 3 }
-.actlab .lower { stroke: #0a8a5f; fill: #0a8a5f } .actlab .higher { stroke: #c25a10; fill: #c25a10 }
-.actlab .equivalent { stroke: #3b74d0; fill: #3b74d0 } .actlab .undecided { stroke: #888; fill: #888 }
-.actlab .small { opacity: .75; font-size: .9rem }
-"""
-_BODY = """
-<h1>{first}</h1>
-<p>{said}</p>
-{figure}
-<p class="small">Differences of test loss in {unit}, negative where the first is lower. The band is the margin of
-equivalence, {margin}.</p>
-<h2>Pairs</h2>
-<table><tr><th>pair</th><th>verdict</th><th class=n>difference</th><th class=n>interval</th><th class=n>seeds</th></tr>
-{pairs}</table>
-<h2>Activations</h2>
-<table><tr><th>activation</th><th class=n>test loss</th><th class=n>learning rate</th><th class=n>seeds</th>
-<th class=n>failed</th><th></th></tr>{losses}</table>
-{widths}"""
-_WIDTHS = """
-<h2>Widths</h2>
-{figure}
-<table><tr><th>pair, width</th><th>verdict</th><th class=n>difference</th><th class=n>interval</th>
-<th class=n>seeds</th></tr>{rows}</table>
-<p class="small">The learning rates of the first width, carried to the others by mup. The change is that of the
-difference, {ends}, along the straight line in the logarithm of the width; the intervals of further widths and of the
-changes hold together at 95% among themselves, and nothing of them is decided with fewer than {first_look} seeds.</p>
-"""
-_MORE = ", so that seeds may be added (the same command with a larger <code>--budget</code>)"
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ margin: 3rem auto; max-width: 52rem; padding: 0 1rem; color: #222; background: #fff }}
-@media (prefers-color-scheme: dark) {{ body {{ color: #ddd; background: #16181c }} }}
-{style}</style></head><body class="actlab">
-{body}
-<h2>Learning rates that were tried</h2>
-<p class="small">On seeds of their own, by validation loss; a rate that could not win any more was stopped before its
-last step.</p>
-<table><tr><th>activation</th><th class=n>rate</th><th class=n>trained</th>
-<th class=n>validation loss of each seed, {unit}</th></tr>
-{tried}</table>
-<h2>How sure this is</h2>
-<p class="small">The learning rates were fixed before the first seed that judges. The intervals hold together at 95%,
-over all pairs and however often one looks{more}; nothing is decided with fewer than {first_look} seeds. They cover
-other seeds on this test text.
-{spent} of {budget} were used.</p>
-<p class="small"><code>{command}</code></p>
-</body></html>
-"""
+    return f"{rounded(low)} to {rounded(high)}" if known else "no interval yet"

@@ -23,8 +23,8 @@ from typing import Any
 from rich.console import Console
 
 from actlab import config as config_lib
-from actlab.adaptive import judgement, outcomes, search
-from actlab.adaptive.answer import Answer, Measured, Width, duration, page
+from actlab.adaptive import judgement, outcomes, page, search
+from actlab.adaptive.answer import Answer, Measured, Width, duration
 from actlab.adaptive.judgement import BLOCK, PairState
 from actlab.adaptive.outcomes import Judged
 from actlab.adaptive.search import Found
@@ -146,7 +146,7 @@ class Comparison:
     def _write(self, answer: Answer) -> None:
         self._save()
         write_atomically(self._path / "answer.json", json.dumps(answer.as_dict(), indent=2) + "\n")
-        write_atomically(self._path / "index.html", page(answer, " ".join(self._command)))
+        write_atomically(self._path / "index.html", page.render(answer, " ".join(self._command)))
 
     def answer(self, signal: int = 0, obstacle: str = "") -> Answer:
         """What the seeds so far say; `obstacle` is why there will be none."""

@@ -14,8 +14,8 @@ from outcomes import results
 from rich.console import Console
 
 from actlab import activations, api
-from actlab.adaptive import comparison as comparison_lib, judgement, outcomes
-from actlab.adaptive.answer import Answer, Measured, Width, _oriented, duration, page
+from actlab.adaptive import comparison as comparison_lib, judgement, outcomes, page
+from actlab.adaptive.answer import Answer, Measured, Width, _oriented, duration
 from actlab.adaptive.comparison import Comparison
 from actlab.adaptive.search import RUNGS, Found, Progress, Task
 from actlab.analysis import results as results_lib
@@ -210,7 +210,7 @@ def test_scales_judge_at_the_width_and_its_doublings_with_the_same_rates(config,
 
     assert "--scales" not in str(answer) and f"at width {2 * width}" in str(answer)
     json.dumps(answer.as_dict(), allow_nan=False)
-    assert page(answer, "").count("<svg") == 2
+    assert page.render(answer, "").count("<svg") == 2
     with pytest.raises(UserError, match="has --scales=2, not 3"):
         compare(config, tmp_path / "w", 90.0, scales=3)
     assert compare(config, tmp_path / "w", 46.0).scales == answer.scales
@@ -279,7 +279,7 @@ def test_widths_of_a_comparison_that_stopped_in_its_search_make_a_page():
     begun = over_widths((0.1,) * 4)
     widths = tuple(dataclasses.replace(one, pairs=()) for one in begun.widths)
     stopped = dataclasses.replace(begun, pairs=(), widths=widths, trends=())
-    assert all("nothing of them is decided with fewer than 8 seeds" in page(one, "") for one in (begun, stopped))
+    assert all("nothing of them is decided with fewer than 8 seeds" in page.render(one, "") for one in (begun, stopped))
 
 
 def test_a_budget_that_can_show_nothing_is_refused_and_leaves_nothing(config, tmp_path):
@@ -373,7 +373,7 @@ def test_the_answer_names_the_lowest_and_turns_pairs_round(turn):
     against = _oriented(answer.pairs, "even", "worse")
     assert against.verdict == Verdict.SUPPORTED and against.low <= against.mean <= against.high < 0
     assert "worse" not in answer.sentences[0] and answer.table[0]["activation"] in answer.sentences[0]
-    text = page(answer, "actlab compare 'a<b' even")
+    text = page.render(answer, "actlab compare 'a<b' even")
     html.parser.HTMLParser().feed(text)
     assert "a&lt;b" in text and "a<b" not in text
     assert text.index("<h1>") < text.index("<svg") < text.index("<table")
@@ -432,8 +432,8 @@ def test_progress_and_answer_say_where_there_is_no_interval_yet():
 
 def test_a_page_offers_more_seeds_only_where_they_could_decide():
     apart = {"one": np.linspace(1.0, 1.01, 20), "other": np.linspace(2.0, 2.02, 20)}
-    lost = page(answer_of(apart, {"one": math.inf, "other": math.inf}), "compare")
-    assert "seeds may be added" not in lost and "seeds may be added" in page(answer_of(apart), "compare")
+    lost = page.render(answer_of(apart, {"one": math.inf, "other": math.inf}), "compare")
+    assert "seeds may be added" not in lost and "seeds may be added" in page.render(answer_of(apart), "compare")
 
 
 @pytest.mark.parametrize(
