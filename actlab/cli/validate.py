@@ -28,7 +28,9 @@ def main(argv: Sequence[str]) -> int:
         flag_values=given,
     )
     flags.DEFINE_integer("n_seeds", 8, "Seeds of each simulated activation.", 2, 100, flag_values=given)
-    flags.DEFINE_integer("repeats", 2000, "Simulated studies.", 100, 100_000, flag_values=given)
+    flags.DEFINE_integer(
+        "repeats", 2000, "Simulated studies of each check; 2,000 take a few minutes.", 100, 100_000, flag_values=given
+    )
     flags.DEFINE_bool("compare", True, "Simulate whole `actlab compare` too, rate search and all.", flag_values=given)
     flags.DEFINE_integer("seed", 0, "Seed of the random numbers.", 0, 2**31 - 1, flag_values=given)
     command.parse(__doc__, argv, given)
