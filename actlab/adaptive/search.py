@@ -112,7 +112,8 @@ class _Search:
         """Tasks of the first stage; none once it is over."""
         if not self.at:
             return self._tasks((-_COARSE, 0, _COARSE), 1)
-        if any(progress.rung == RUNGS for progress in self.at.values()):
+        # A rate at which every run diverged has ended early: it is no whole training.
+        if any(one.rung == RUNGS and any(map(math.isfinite, one.losses)) for one in self.at.values()):
             return ()
         if not self._usable:
             further = (min(self.at) - _COARSE, max(self.at) + _COARSE)

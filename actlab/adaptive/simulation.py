@@ -33,7 +33,8 @@ class World:
     The level is bend x^2 at x steps of a factor 1.5 from the optimum, and `optima` are in steps from the start. With a
     tilt k it is 2 bend (exp(k x) - k x - 1) / k^2, as sharp at the optimum, but steeper above than below. Of the seeds
     a share `collapse` fails at the optimum, twice as many with every step up, each activation's or the same `together`.
-    With a `cliff` the level falls by bend a step up to the optimum, and beyond it every run fails.
+    With a `cliff` the level falls by bend a step up to the optimum, and beyond it every run fails. At `diverges` steps
+    above the optimum and beyond, every run diverges.
     With `better` the first activation is so much lower where it does not fail, and it alone fails, in the same share of
     seeds at every rate. So its mean is higher, and calling it lower is false: a limit of the test.
     """
@@ -47,6 +48,7 @@ class World:
     collapse: float = 0.0
     together: bool = False
     cliff: bool = False
+    diverges: float = math.inf
     better: float = 0.0
 
 
@@ -61,6 +63,7 @@ WORLDS = (
     World("30% of the seeds collapse at the best rate", collapse=0.3),
     World("20% collapse at the best rate, the same seeds in both", collapse=0.2, together=True),
     World("beyond the best rate every run fails", (2.0, 2.0), (0.9, 0.05), cliff=True),
+    World("from a factor 3.4 above the best rate on every run diverges", (1.0, 1.0), (-6.0, -5.3), diverges=3.0),
     World("one three times as noisy", spread=(3.0, 1.0)),
     World("skewed noise of one, lognormal", laws=("lognormal", "normal")),
     World("heavy tails, t with 3 df", laws=("t3", "t3")),
@@ -191,6 +194,8 @@ def _share(world: World, arm: int, step: float) -> float:
         return world.collapse if arm == 0 else 0.0
     if world.cliff:
         return float(step > world.optima[arm])
+    if step >= world.optima[arm] + world.diverges:
+        return 1.0
     return world.collapse * 2.0 ** (step - world.optima[arm])
 
 
@@ -209,5 +214,7 @@ def _search(world: World, arm: int, rng: np.random.Generator) -> tuple[search.Fo
             losses = _level(world, arm, step + _DRIFT * (1 - part)) + shared + own + (1 / part - 1) ** 0.5 * early
             failed = fates < _share(world, arm, step)
             losses = np.where(failed, COLLAPSED, losses)
+            if step >= world.optima[arm] + world.diverges:
+                rung, losses = search.RUNGS, np.full(n, math.nan)
             known[rate] = search.Progress(rung, tuple(losses.tolist()), tuple(failed.tolist()))
     return tasks, runs

@@ -78,6 +78,20 @@ def test_diverged_runs_count_as_failed():
     assert tasks.rate == pytest.approx(1e-3, rel=0.01) and tasks.unresolved == ""
 
 
+@pytest.mark.parametrize("diverges_from", [-5, 2])
+def test_where_the_first_rates_diverge_lower_ones_are_tried(diverges_from):
+    """A diverged run has ended, and there is no more of it to train."""
+    best, known, start = 1e-3 * STEP**-9, {}, 1e-3
+    while isinstance(tasks := next_tasks(known, start), tuple):
+        for rate, rung in tasks:
+            diverges = rate > start * STEP ** (diverges_from - 0.5)
+            known[rate] = (
+                Progress(RUNGS, (math.nan, math.nan), (True, True)) if diverges else progress(valley(best), rung, rate)
+            )
+    assert tasks.unresolved == "" and tasks.rate == pytest.approx(best, rel=6e-3)
+    assert sum(one.rung for one in known.values() if not any(one.failed)) / RUNGS < 8
+
+
 def test_runs_that_cannot_win_stop_early():
     _, known = searched(valley(1e-3), 2e-3)
     runs = sum(one.rung for one in known.values()) / RUNGS
