@@ -74,8 +74,18 @@ class Answer:
     @property
     def decided(self) -> bool:
         """Whether every pair is lower, higher or equivalent, at every width, and every trend is known."""
-        states = [self.pairs, *(one.pairs for one in self.widths), *([self.trends] if len(self.widths) > 1 else [])]
-        return all(pairs and all(pair.verdict != Verdict.UNDECIDED for pair in pairs) for pairs in states)
+        return all(pairs and all(pair.verdict != Verdict.UNDECIDED for pair in pairs) for pairs in self._states)
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether more seeds may decide something."""
+        open_states = (not pairs or any(pair.is_open(self.margin) for pair in pairs) for pairs in self._states)
+        return not self.obstacle and any(open_states)
+
+    @property
+    def _states(self) -> list[tuple[PairState, ...]]:
+        """The pairs at each width, and the trends."""
+        return [self.pairs, *(one.pairs for one in self.widths), *([self.trends] if len(self.widths) > 1 else [])]
 
     @property
     def verdicts(self) -> "Table":

@@ -425,7 +425,7 @@ class Comparison:
     def _wanting(self, seeds: Mapping[int, int]) -> set[int]:
         """Widths at which more seeds may decide something; for a trend, those that have the fewest."""
         answer = self.answer()
-        is_open = lambda pair: pair.verdict == Verdict.UNDECIDED and pair.settles(answer.margin)  # noqa: E731
+        is_open = lambda pair: pair.is_open(answer.margin)  # noqa: E731
         wanting = {one.width for one in answer.widths if not seeds[one.width] or any(map(is_open, one.pairs))}
         if any(map(is_open, answer.trends)):
             wanting |= {width for width, n in seeds.items() if n == min(seeds.values())}

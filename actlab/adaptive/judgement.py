@@ -69,6 +69,10 @@ class PairState:
         )
         return -self.mean_low > self.allowance_high or self.mean_high > self.allowance_low or is_equivalent
 
+    def is_open(self, margin: float) -> bool:
+        """Whether it is undecided, and more seeds may decide it."""
+        return self.verdict == Verdict.UNDECIDED and self.settles(margin)
+
     def needed(self, margin: float) -> float:
         """The half width at which the interval decides, if the mean is as it seems; not positive if none does."""
         differs = abs(self.mean) - (self.allowance_high if self.mean < 0 else self.allowance_low)

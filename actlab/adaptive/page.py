@@ -1,7 +1,6 @@
 """The page of a comparison, which answers first, and its part that a notebook shows."""
 
 import html
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -20,7 +19,6 @@ def render(answer: Answer, command: str) -> str:
         for name, rates in answer.searched.items()
         for rate, one in sorted(rates.items())
     )
-    may_grow = any(pair.settles(answer.margin) for pair in answer.pairs) or not (answer.pairs or answer.obstacle)
     return _PAGE.format(
         title=_e(answer.sentences[0]),
         style=_STYLE,
@@ -28,7 +26,7 @@ def render(answer: Answer, command: str) -> str:
         tried=tried,
         unit=_e(answer.unit),
         first_look=answer.first_look,
-        more=_MORE if may_grow else "",
+        more=_MORE if answer.may_grow else "",
         spent=duration(answer.spent),
         budget=duration(answer.budget),
         command=_e(command),
@@ -116,7 +114,7 @@ def _figure(pairs: Sequence[tuple[str, PairState]], margin: float) -> str:
             f'y1="{y:.1f}" y2="{y:.1f}"/>'
             f'<circle class="{kind}" cx="{x(pair.mean):.1f}" cy="{y:.1f}" r="4"/>'
         )
-    for value in itertools.chain([0.0], (one for one in (low / 1.08, high / 1.08))):
+    for value in (0.0, low / 1.08, high / 1.08):
         parts.append(f'<text x="{x(value):.1f}" y="{bottom + 18}" text-anchor="middle">{rounded(value)}</text>')
     return (
         f'<svg viewBox="0 0 {left + width + 40} {bottom + 26}" role="img" '

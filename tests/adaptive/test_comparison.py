@@ -432,8 +432,16 @@ def test_progress_and_answer_say_where_there_is_no_interval_yet():
 
 def test_a_page_offers_more_seeds_only_where_they_could_decide():
     apart = {"one": np.linspace(1.0, 1.01, 20), "other": np.linspace(2.0, 2.02, 20)}
-    lost = page.render(answer_of(apart, {"one": math.inf, "other": math.inf}), "compare")
-    assert "seeds may be added" not in lost and "seeds may be added" in page.render(answer_of(apart), "compare")
+    near = {name: np.random.default_rng(len(name)).normal(1.0, 0.02, 8) for name in apart}
+    unknown = {"one": math.inf, "other": math.inf}
+    open_, at_further_width, lost, decided = (
+        answer_of(near),
+        dataclasses.replace(answer_of(apart), widths=(Width(64, "", answer_of(apart).pairs), Width(128, "", ()))),
+        answer_of(apart, unknown),
+        answer_of(apart),
+    )
+    for answer, offers in ((open_, True), (at_further_width, True), (lost, False), (decided, False)):
+        assert ("seeds may be added" in page.render(answer, "compare")) == answer.may_grow == offers
 
 
 @pytest.mark.parametrize(
