@@ -79,6 +79,11 @@ def tables() -> Console:
     return _made(Printable)
 
 
+def counted(n: int, noun: str) -> str:
+    """A number of things in words: 1 run, 2 runs."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def _made(kind: type[Printable], stderr: bool = False, **options: Any) -> Printable:
     """As wide as the terminal; in a file or a pipe as wide as most tables."""
     return kind(stderr=stderr, width=None if _is_terminal(stderr) else _TABLE_WIDTH, **options)

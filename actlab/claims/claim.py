@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from actlab.analysis import comparison
+from actlab.console import counted
 
 
 class Verdict(enum.StrEnum):
@@ -215,7 +216,7 @@ def table(rows: Sequence[tuple[Claim, Finding]]) -> RenderableType:
         grid.add_row(claim.id, Text(claim.statement), claim.kind, _verdict(claim, finding), Text(_evidence(finding)))
     counts = collections.Counter(finding.verdict for _, finding in rows)
     listed = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
-    return Group(grid, Text(f"{len(rows)} claim{'' if len(rows) == 1 else 's'}{': ' if listed else ''}{listed}"))
+    return Group(grid, Text(f"{counted(len(rows), 'claim')}{': ' if listed else ''}{listed}"))
 
 
 def full(claim: Claim, finding: Finding) -> RenderableType:

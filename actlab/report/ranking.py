@@ -12,6 +12,7 @@ import altair as alt
 from actlab.analysis.comparison import UNRESOLVED, Comparison, qualified
 from actlab.analysis.effects import Effect, Verdict, from_zero, nats
 from actlab.analysis.ranking import View, step_seconds
+from actlab.console import counted
 from actlab.report import charts
 from actlab.report.page import Block, Cell, Choice, Controls, Details, Figure, Rows, Section, Slider, Table, Value
 from actlab.report.study import Run, Study
@@ -346,7 +347,9 @@ def rate_rows(study: Study) -> list[list[Value]]:
         if done:
             effect = Effect(tuple(run.result.loss for run in done if run.result))
             low, high = from_zero(effect.interval) if effect.interval else (effect.mean, effect.mean)
-            rows.append([condition, activation, rate, effect.mean, low, high, "mean", f"{len(done)} seeds", "", ""])
+            rows.append(
+                [condition, activation, rate, effect.mean, low, high, "mean", counted(len(done), "seed"), "", ""]
+            )
         for run in done:
             assert run.result
             place = [condition, activation, rate, run.result.loss, None, None, "run"]
@@ -355,7 +358,7 @@ def rate_rows(study: Study) -> list[list[Value]]:
 
 
 def _ended(runs: Sequence[Run]) -> list[Run]:
-    return [run for run in runs if run.result and run.status != "stopped"]
+    return [run for run in runs if run.result and run.result.done]
 
 
 def _curve(study: Study, shown: charts.Shown, rows: Sequence[Sequence[Value]], high: float) -> Figure:

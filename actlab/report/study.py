@@ -36,7 +36,7 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run of a source. Once it has ended it has a `result` and a `row`, its texts in results.csv.
+    """A run of a source. Once it has ended or stopped it has a `result` and a `row`, its texts in results.csv.
 
     `status` is finished, diverged or stopped, else "in training" or "not finished". `listed` is the result, or before
     it what the table says of a run to come. `place` holds its values on the axes other than activation, rate and seed.
@@ -85,7 +85,7 @@ class Study:
 
     @property
     def results(self) -> list[Result]:
-        """Results of the runs that have ended."""
+        """Results of the runs that have a row, of stopped ones too."""
         return [run.result for run in self.runs if run.result]
 
     @property

@@ -8,6 +8,7 @@ from actlab.analysis import comparison, protocol
 from actlab.analysis.comparison import Comparison
 from actlab.analysis.effects import ALPHA, fewest_seeds, nats, paired_resolution
 from actlab.analysis.verdicts import words
+from actlab.console import counted
 from actlab.errors import UserError, suggestion
 from actlab.report.page import Block, Details, Listing, Section, Table
 from actlab.report.study import IN_TRAINING, Study, words_of
@@ -39,7 +40,7 @@ def compare(study: Study, questions: Sequence[str], baseline: str = "") -> Compa
     comparison.require_one_way(asked, baseline)
     ended: dict[str, set[str]] = collections.defaultdict(set)
     for run in study.runs:
-        if run.result and run.status != "stopped":
+        if run.result and run.result.done:
             ended[run.condition].add(run.activation)
     # With the runs to come, which are part of Holm's family.
     ready = [run.listed for run in study.runs if run.listed and len(ended[run.condition]) > 1]
@@ -59,7 +60,7 @@ def question(study: Study) -> str:
     said = [source.question for source in study.sources if source.question]
     if said:
         return said[0]
-    rates = _counted(len(study.rates), "learning rate")
+    rates = counted(len(study.rates), "learning rate")
     names = study.activations
     if len(names) == 1:
         return f"Which validation loss does {names[0]} reach at {rates}?"
@@ -67,7 +68,7 @@ def question(study: Study) -> str:
         which = f"Which of {len(names)} activations has the lowest loss"
     else:
         which = f"Which has the lowest loss, {', '.join(names[:-1])} or {names[-1]}"
-    return f"{which}, at {rates} and {_counted(len(study.seeds), 'seed')}?"
+    return f"{which}, at {rates} and {counted(len(study.seeds), 'seed')}?"
 
 
 def lead(study: Study, compared: Compared) -> str:
@@ -137,7 +138,7 @@ def _limits(study: Study, compared: Compared) -> Iterator[str]:
         f"({one.tokenizer}), at learning rates {rates}. Results may differ elsewhere."
     )
     yield (
-        f"Seeds: {_counted(n_seeds, 'seed')}; the intervals estimate how other seeds would do. A single seed has no "
+        f"Seeds: {counted(n_seeds, 'seed')}; the intervals estimate how other seeds would do. A single seed has no "
         "interval and decides nothing."
     )
     if compared.comparisons:
@@ -153,7 +154,8 @@ def _limits(study: Study, compared: Compared) -> Iterator[str]:
             effect, family = pair.own_best.effect, pair.own_best.family
             if effect.sd and not effect.undecidable and effect.n >= fewest_seeds(family):
                 resolved = paired_resolution(effect.n, alpha=ALPHA / family) * effect.sd
-                warnings.append(f"a t test would miss most differences below {nats(resolved)} nats")
+                found = f"a t test of {effect.n} seeds finds a difference of {nats(resolved)} nats in 80% of cases"
+                warnings.append(found)
         warnings += each.warnings
         place = words_of(each.condition.axes)
         if warnings:
@@ -162,8 +164,4 @@ def _limits(study: Study, compared: Compared) -> Iterator[str]:
         yield f"Note: {sentence}."
     diverged = sum(result.status == "diverged" for result in results)
     if diverged:
-        yield f"Diverged runs: {_counted(diverged, 'run')}, counted with the initial loss."
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' if count != 1 else ''}"
+        yield f"Diverged runs: {counted(diverged, 'run')}, counted with the initial loss."

@@ -12,6 +12,7 @@ from rich.table import Column, Table
 
 from actlab import data
 from actlab.config import LOSS_UNITS, Config
+from actlab.console import counted
 from actlab.data.cache import TokenCache
 from actlab.data.rows import NO_DOCUMENT
 from actlab.training import generation
@@ -48,9 +49,7 @@ def header(console: Console, specs: Sequence[ProgramSpec], tokens: TokenCache, t
 def _model(console: Console, spec: ProgramSpec) -> None:
     shape, costs = spec.model.spec, spec.costs
     mismatch = f" instead of {shape.d_ff} ({costs.gated_mismatch:+.2%} weights)" if shape.d_hidden != shape.d_ff else ""
-    layers, heads = (
-        f"{n} {of}{'s' if n > 1 else ''}" for n, of in ((shape.n_layers, "layer"), (shape.n_heads, "head"))
-    )
+    layers, heads = counted(shape.n_layers, "layer"), counted(shape.n_heads, "head")
     console.print(
         f"model       {shape.activation}, {layers}, d_model {shape.d_model}, {heads}, "
         f"feed-forward {shape.d_hidden}{mismatch}, context {shape.context}, vocabulary {shape.vocab_size}"
@@ -71,7 +70,7 @@ def _training(console: Console, specs: Sequence[ProgramSpec], tokens: TokenCache
     one, of_target = configs[0], specs[0].feed.test_documents
     n_test = np.unique(of_target[of_target != NO_DOCUMENT]).size
     if n_test < _FEW:
-        few = f"{n_test:,} document{'s' if n_test > 1 else ''}"
+        few = counted(n_test, "document")
         console.print(f"warning     the test loss is that of only {few}: it may not hold for other text")
     lengths = {(each.train.n_steps, each.data.batch_size * each.model.context) for each in configs}
     # Tokens of corrupted text are drawn anew in each step, and padded rows are not all text.
@@ -79,7 +78,7 @@ def _training(console: Console, specs: Sequence[ProgramSpec], tokens: TokenCache
         return
     ((n_steps, per_step),) = lengths
     share = n_steps * per_step / tokens.meta.n_tokens["train"]
-    of = f"{n_steps:,} step{'s' if n_steps > 1 else ''} of {per_step:,} tokens, {n_steps * per_step:,} in all"
+    of = f"{counted(n_steps, 'step')} of {per_step:,} tokens, {n_steps * per_step:,} in all"
     console.print(f"training    {of}: {share:.3g} epochs")
     if share > _OFTEN:
         console.print(f"warning     each document is read about {share:.0f} times: the model may memorise it")

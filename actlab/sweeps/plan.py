@@ -14,6 +14,7 @@ from rich.table import Column, Table
 
 from actlab import config as config_lib, probes
 from actlab.callbacks.terminal import Lane
+from actlab.console import counted
 from actlab.training import devices, programs, targets
 from actlab.training.program_spec import ProgramSpec
 from actlab.training.targets import Target
@@ -186,11 +187,7 @@ def show(console: Console, plans: Sequence[Plan], target: Target | None = None) 
         )
     n_parts = sum(len(plan.lanes) for plan in plans)
     parts = f" in {n_parts} parts" if n_parts > len(plans) else ""
-    console.print(f"in all      {_count(n_runs, 'run')} in {_count(len(plans), 'program')}{parts}, {bound}")
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
+    console.print(f"in all      {counted(n_runs, 'run')} in {counted(len(plans), 'program')}{parts}, {bound}")
 
 
 def labels(specs: Sequence[ProgramSpec]) -> list[str]:

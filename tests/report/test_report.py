@@ -19,7 +19,7 @@ from actlab.analysis import comparison, results as results_lib
 from actlab.cli import report as report_command
 from actlab.config import sweep
 from actlab.errors import UserError
-from actlab.report import report, runs, verdicts
+from actlab.report import ranking, report, runs, verdicts
 from actlab.report.page import Records, Side, Table
 from actlab.report.study import read
 from actlab.workdir.records import Workdir
@@ -227,6 +227,24 @@ def test_a_stopped_sweep_is_not_finished_and_trains_again_with_its_job(workdirs,
         read([path])
     with pytest.raises(UserError, match=r"config.json is a file: name its folder"):
         read([path / "config.json"])
+
+
+def test_a_stopped_run_is_no_loss_of_its_cell_while_it_trains_again(workdirs, tmp_path):
+    axes = {"model.activation": ("relu", "gelu"), "optimizer.learning_rate": (1e-3, 3e-3), "seed": (1, 2)}
+
+    def status(run):
+        late = run.config.model.activation == "gelu" or run.config.seed == 2
+        return "stopped" if late else "finished"
+
+    path = workdirs.write(tmp_path / "w", workdirs.config_of(axes), status)
+    free = read([path])
+    with filelock.FileLock(path / ".lock"):
+        locked = read([path])
+    assert [run.status for run in locked.runs].count("in training") == 6
+    assert ranking.rate_rows(locked) == ranking.rate_rows(free)
+    assert [(row[1], row[7]) for row in ranking.rate_rows(locked) if row[6] == "mean"] == [("relu", "1 seed")] * 2
+    for found in (free, locked):
+        assert verdicts.compare(found, ()).reason.startswith("a comparison needs two activations trained to the end")
 
 
 def test_conditions_that_are_ready_are_compared_while_others_train(workdirs, tmp_path):
