@@ -88,12 +88,12 @@ class Answer:
         return [self.pairs, *(one.pairs for one in self.widths), *([self.trends] if len(self.widths) > 1 else [])]
 
     @property
-    def verdicts(self) -> "Table":
+    def verdicts(self) -> Table:
         """A dict per pair: first, second, verdict in words, difference (first less second), low, high, seeds."""
         return Table(_row(pair) for pair in self.pairs)
 
     @property
-    def scales(self) -> "Table":
+    def scales(self) -> Table:
         """A dict per width and pair: those of `verdicts` at each width, and of the trends with the width "all".
 
         Of a trend the difference is the change of the difference from the first width to the last, and the verdict says
@@ -105,7 +105,7 @@ class Answer:
         return Table(rows)
 
     @property
-    def table(self) -> "Table":
+    def table(self) -> Table:
         """A dict per activation, the lowest mean test loss first."""
         rows = sorted(self.activations, key=lambda one: (math.isnan(one.loss), one.loss))
         return Table(

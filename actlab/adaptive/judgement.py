@@ -57,10 +57,10 @@ class PairState:
     high: float
     seeds: int
     decided_at: int | None  # the number of seeds at which it was
-    allowance_low: float = 0.0  # by which the interval is wider at either end, however many seeds there are
-    allowance_high: float = 0.0
-    mean_low: float = -math.inf  # the interval without them
-    mean_high: float = math.inf
+    allowance_low: float  # by which the interval is wider at either end, however many seeds there are
+    allowance_high: float
+    mean_low: float  # the interval without them
+    mean_high: float
 
     def settles(self, margin: float) -> bool:
         """Whether enough seeds would decide the pair, for some mean that its interval leaves possible."""

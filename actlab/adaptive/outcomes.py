@@ -15,6 +15,7 @@ from actlab.analysis import results
 from actlab.analysis.conditions import MARGINS, scale_of
 from actlab.analysis.results import Result
 from actlab.config import LOSS_UNITS
+from actlab.workdir.records import RESULTS
 
 
 class Judged(NamedTuple):
@@ -90,7 +91,7 @@ def searched(path: pathlib.Path, activations: Sequence[str], quarter: int) -> di
 
 
 def _results(path: pathlib.Path) -> list[Result]:
-    found = results.read([path]) if (path / results.FILE).is_file() else []
+    found = results.read([path]) if (path / RESULTS).is_file() else []
     return [run for run in found if run.status != results.WAITING]
 
 

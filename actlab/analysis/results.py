@@ -18,7 +18,6 @@ from actlab.workdir import documents as documents_lib, integrity, manifest, reco
 from actlab.workdir.documents import Documents
 from actlab.workdir.results import COLUMNS
 
-FILE = "results.csv"
 FINGERPRINT = 12  # digits of the data's fingerprint that a table has
 DONE, WAITING = ("finished", "diverged"), "waiting"
 STATUSES = (*DONE, "stopped", WAITING)
@@ -211,7 +210,7 @@ class _Source:
     """A workdir or a file."""
 
     def __init__(self, path: pathlib.Path):
-        self.path = path / FILE if path.is_dir() else path
+        self.path = path / records.RESULTS if path.is_dir() else path
         refuse_comparison(path)
         if not self.path.is_file():
             fault = "does not exist" if path.suffix == ".csv" or not path.exists() else "holds no results.csv"
@@ -237,7 +236,7 @@ class _Source:
         self.functions: dict[str, Any] = about.get("activations", {})
 
     def results(self, axes: Sequence[str]) -> list[Result]:
-        curves, tested = _curves(self.path.with_name("metrics.jsonl")), documents(self.path)
+        curves, tested = _curves(self.path.with_name(records.METRICS)), documents(self.path)
         results = []
         for number, row in enumerate(self.rows, start=2):
             places = tuple((axis, self._place(row, axis)) for axis in axes)

@@ -15,22 +15,14 @@ import numpy as np
 
 from actlab import config as config_lib
 from actlab.analysis.protocol import LOSS, SENSITIVITY, Claims, Contrast, contrasts_of
-from actlab.analysis.results import (
-    DONE,
-    FILE as RESULTS,
-    FINGERPRINT,
-    WAITING,
-    documents as documents_of,
-    read,
-    waiting,
-)
+from actlab.analysis.results import DONE, FINGERPRINT, WAITING, documents as documents_of, read, waiting
 from actlab.analysis.survival import permanently_dead, revival_rate
 from actlab.analysis.verdicts import Orders
 from actlab.config import Config, sweep, user_code
 from actlab.errors import UserError
 from actlab.files import write_atomically
 from actlab.workdir import documents, integrity, records
-from actlab.workdir.records import Workdir
+from actlab.workdir.records import RESULTS, Workdir
 from actlab.workdir.traces import read_censuses
 
 FILE = "study.py"

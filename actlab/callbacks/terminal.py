@@ -41,7 +41,7 @@ class Shown(NamedTuple):
     flops_per_token: float
     unit: str  # of the loss
     floor: float | None  # the exact Bayes loss of the validation set, if it is known
-    lanes: tuple["Lane", ...] = ()
+    lanes: tuple[Lane, ...] = ()
 
 
 class Display:

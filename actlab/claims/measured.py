@@ -70,8 +70,8 @@ class Place:
 
 def places(folder: pathlib.Path, study: str) -> list[Place]:
     """The places of a study's table, then those of the tables in the folders within it; none without its own."""
-    own = folder / study / results.FILE
-    tables = [own, *sorted(own.parent.glob(f"*/{results.FILE}"))] if own.is_file() else []
+    own = folder / study / "results.csv"
+    tables = [own, *sorted(own.parent.glob("*/results.csv"))] if own.is_file() else []
     return [place for table in tables for place in _places(folder, table)]
 
 

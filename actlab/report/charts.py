@@ -14,7 +14,7 @@ from actlab.activations.catalogue import get
 from actlab.analysis.effects import nats
 from actlab.errors import UserError
 from actlab.report.page import Cell, Choice, Controls, Swatch, Toggles, Value
-from actlab.report.page.render import LEGEND
+from actlab.report.page.render import DASH, LEGEND
 from actlab.report.study import Study
 
 DATA = alt.NamedData("points")
@@ -76,7 +76,6 @@ STYLES = {
     "swiglu": Swatch(GREEN, DASHED),
     "drelu": Swatch(ORANGE, DASH_DOT_DOT),
 }
-_DASH = 2.0  # pixels per unit of a dash length
 
 
 def style(name: str) -> Swatch:
@@ -125,7 +124,7 @@ def lines(
     known = {} if own else styles(names)
     drawn = own or [known[name] for name in names]
     shown = None if legend is None else alt.Legend(**{**LEGEND, **legend})
-    dashes = [[_DASH * length for length in one.dashes] or [1, 0] for one in drawn]
+    dashes = [[DASH * length for length in one.dashes] or [1, 0] for one in drawn]
     ranges = {"color": [one.colour for one in drawn], "strokeDash": dashes}
     channels = {"color": alt.Color, "strokeDash": alt.StrokeDash}
     return {
@@ -206,7 +205,7 @@ def _first_rates(study: Study) -> tuple[str, ...] | None:
     known = {value: statistics.median(found) for value, found in losses.items() if found}
     if min(len(study.activations), _COLOURED) * len(study.rates) <= _PANELS or not known:
         return None
-    return (rate(min(known, key=lambda value: known[value])),)
+    return (rate(min(known, key=known.__getitem__)),)
 
 
 def band(chart: alt.Chart, scale: alt.Scale, activations: Sequence[str], **mark: Any) -> alt.Chart:

@@ -147,13 +147,13 @@ def read(paths: Sequence[pathlib.Path]) -> Study:
         results_lib.refuse_comparison(path)
         if path.is_file():
             raise UserError(f"{path} is a file: name its folder.")
-        if not any((path / name).is_file() for name in ("config.json", results_lib.FILE)):
+        if not any((path / name).is_file() for name in ("config.json", records.RESULTS)):
             raise UserError(
                 f"{path} holds no config.json and no results.csv: give the folder of a run, sweep or study."
             )
         if [other.resolve() for other in paths].count(path.resolve()) > 1:
             raise UserError(f"{path} is named twice: name each folder once.")
-    tables = [path for path in paths if (path / results_lib.FILE).is_file()]
+    tables = [path for path in paths if (path / records.RESULTS).is_file()]
     found = dict(zip(tables, results_lib.read_each(tables), strict=True))
     sources, runs = [], []
     for path in paths:
@@ -163,7 +163,7 @@ def read(paths: Sequence[pathlib.Path]) -> Study:
         counts = collections.Counter(result.run for result in results)
         if twice := [name for name, count in counts.items() if count > 1]:
             raise UserError(
-                f"{path / results_lib.FILE}: {twice[0]} comes twice: remove one of the rows, or divide a table of "
+                f"{path / records.RESULTS}: {twice[0]} comes twice: remove one of the rows, or divide a table of "
                 "several texts or lengths."
             )
         source = _source(path, results)
@@ -217,8 +217,8 @@ def _question(path: pathlib.Path) -> str:
 
 
 def _runs(source: Source, found: Mapping[str, Result]) -> Iterator[Run]:
-    metrics = records.by_run(records.read(source.path / "metrics.jsonl", "split"))
-    traces = records.by_run(records.read(source.path / "traces.jsonl", "kind"))
+    metrics = records.by_run(records.read(source.path / records.METRICS, "split"))
+    traces = records.by_run(records.read(source.path / records.TRACES, "kind"))
     of = {run.name: run for run in sweep.expand(source.config)} if source.config else {}
     places = (source.path, *source.path.glob("jobs/*/"))
     waiting = IN_TRAINING if source.config and any(map(_is_in_use, places)) else "not finished"

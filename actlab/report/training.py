@@ -85,10 +85,10 @@ def section(study: Study, shown: charts.Shown) -> list[Section]:
     return [Section("training", "Training curves", (*blocks, Text(f"{words}.", "note")))]
 
 
-def training(study: Study, most: int = _ALL_RUNS) -> tuple[Values, list[Curve]]:
+def training(study: Study) -> tuple[Values, list[Curve]]:
     """Training losses; a point is the mean over the steps since the point before."""
     longest = max((run.step for run in study.runs), default=0)
-    n = max(2, min(_MOST_POINTS, most // max(len(study.runs), 1), longest))
+    n = max(2, min(_MOST_POINTS, _ALL_RUNS // max(len(study.runs), 1), longest))
     steps_N = np.unique(np.linspace(longest / n, longest, n).round()) if longest else np.zeros(0)
     return steps_N, [Curve(run, _means(steps_N, *_series(run))) for run in study.runs]
 

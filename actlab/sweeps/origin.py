@@ -26,6 +26,7 @@ from actlab.sweeps import trained
 from actlab.training.checkpoint import newest_seal
 from actlab.training.losses import Examples
 from actlab.training.program_spec import ProgramSpec
+from actlab.workdir.records import MANIFEST
 
 FIELD = "config.finetune.from_checkpoint"
 HEADS = ("pooler", "classifier", "head", "head_norm", "output_bias", "output")  # may be drawn from the seed
@@ -67,7 +68,7 @@ def of(config: Config) -> Origin | None:
     name = name_of(config)
     path, _, run = name.partition(":")
     folder = trained.with_runs(pathlib.Path(path))
-    if (folder / "manifest.json").is_file():
+    if (folder / MANIFEST).is_file():
         return _ours(name, folder, run or None)
     if _is_hugging_face(folder):
         return _theirs(name, folder)

@@ -189,11 +189,14 @@ def settle(config: Config, runs: Sequence[Run], tokens: TokenCache) -> tuple[Con
         for program in sweep.programs(resolved)
     ]
     alike: dict[str, Any] = {"data.name": tokens.name}
-    follows = {"model.d_ff"} if any("model.d_model" in run.axes for run in runs) else set()
-    for path in (path for path, value in config_lib.flat(config).items() if value is None):
-        values = {config_lib.flat(run.config)[path] for run in resolved}
-        if path.startswith("model.") and len(values) == 1 and not any({path} & {*run.axes, *follows} for run in runs):
-            alike[path] = values.pop()
+    swept = {path for run in runs for path in run.axes}
+    if "model.d_model" in swept:
+        swept.add("model.d_ff")  # which follows from it
+    for path, value in config_lib.flat(config).items():
+        if value is None and path.startswith("model.") and path not in swept:
+            values = {config_lib.flat(run.config)[path] for run in resolved}
+            if len(values) == 1:
+                alike[path] = values.pop()
     return config_lib.replace(config, **alike), specs
 
 

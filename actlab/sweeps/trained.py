@@ -28,7 +28,7 @@ from actlab.training.checkpoint import Checkpoints
 from actlab.training.program_spec import model_of, objective_of, resolve
 from actlab.training.programs import Program, lane_of
 from actlab.workdir import integrity, manifest
-from actlab.workdir.records import COMPARISON, JUDGED, Workdir
+from actlab.workdir.records import COMPARISON, JUDGED, MANIFEST, Workdir
 
 _TRAIN = "train first, or train again in another --workdir if the checkpoints are gone"
 
@@ -151,7 +151,7 @@ def _name(workdir: pathlib.Path, run: str | None, names: list[str]) -> str:
             f"--workdir={workdir}: its jobs are not done yet: name the folder of one, {workdir}/jobs/N, or wait."
         )
     if not names:
-        if (workdir / "checkpoints").is_dir() and not (workdir / "manifest.json").is_file():
+        if (workdir / "checkpoints").is_dir() and not (workdir / MANIFEST).is_file():
             raise UserError(
                 f"--workdir={workdir} has lost its manifest.json: run its training command again, which writes one."
             )

@@ -34,8 +34,6 @@ RESERVE = 0.1  # share of memory left for evaluation, checkpoints and fragmentat
 _REPEATS = 14  # products in one timed call, an even number
 _SECONDS = 0.1  # of a measurement of the peak
 _FILLING = 2**36  # multiplications of a product that fills a GPU or TPU, 0.2 ms of an H200
-
-
 _HEARTBEAT = 30  # seconds until a process that is silent counts as lost
 
 

@@ -22,8 +22,6 @@ from actlab.errors import UserError
 from actlab.workdir.records import Sealed, Workdir
 
 PACKAGES = "actlab jax jaxlib flax optax orbax-checkpoint tensorflow-datasets tokenizers numpy".split()
-
-
 # Where functions are compared. 20 is for activations that are bounded or clipped beyond 6.
 INPUTS = np.array([-20.0, *np.linspace(-6, 6, 25), 20.0], np.float32)
 # A choice: a quarter of the distance between GELU and its tanh approximation. How far devices differ is not measured.

@@ -34,7 +34,7 @@ STARTS = {"gpt2": 0.02 * 64**0.5, "fan_in": 1.0}  # standard deviation of the in
 def means() -> list[tuple[str, str, float, float, float, float]]:
     """Of each initialisation, activation and learning rate the mean test loss with its 95% t interval."""
     losses: dict[tuple[str, str, float], list[float]] = {}
-    for run in results.read([HERE / results.FILE]):
+    for run in results.read([HERE / "results.csv"]):
         init = dict(run.axes)["model.init"]
         if run.activation in SHOWN and init in INITS:
             loss = float("nan") if run.test_loss is None else run.test_loss

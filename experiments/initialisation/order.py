@@ -29,7 +29,7 @@ N_QUANTILES, N_RESAMPLES = 2**16, 9_999
 def main(argv: Sequence[str]) -> None:
     """Writes order.csv and prints what the rule asks for."""
     command.parse(__doc__, argv, n_words=0)
-    runs = results.read([FOLDER / results.FILE])
+    runs = results.read([FOLDER / "results.csv"])
     rows, taus = [], {}
     for init, scale in SCALES.items():
         mine = [run for run in runs if dict(run.axes)[INIT] == init]

@@ -46,7 +46,7 @@ Excess = Mapping[int, np.ndarray]  # width -> [seeds], nats/token
 def main(argv: Sequence[str]) -> None:
     """Writes fit.csv and the figure."""
     command.parse(__doc__, argv, n_words=0)
-    paths = {width: FOLDER / str(width) / results.FILE for width in WIDTHS}
+    paths = {width: FOLDER / str(width) / "results.csv" for width in WIDTHS}
     there = {width: path for width, path in paths.items() if width not in PREDICTED or path.is_file()}
     excess = {width: complete(excess_of(results.read([path]))) for width, path in there.items()}
     rows = []

@@ -81,7 +81,7 @@ LEGEND = {
     "symbolOpacity": 1,
     "symbolLimit": 100,
 }
-_SWATCH_DASH = 2  # pixels of a dash's unit
+DASH = 2.0  # pixels per unit of a dash length
 _HERE = pathlib.Path(__file__).parent
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(_HERE), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
@@ -242,7 +242,7 @@ def _rounded(value: Value) -> Value:
 
 
 def _dashes(swatch: Swatch) -> str:
-    return " ".join(f"{_SWATCH_DASH * length:g}" for length in swatch.dashes)
+    return " ".join(f"{DASH * length:g}" for length in swatch.dashes)
 
 
 def _require_unique(names: Sequence[str]) -> None:

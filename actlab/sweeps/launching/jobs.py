@@ -80,7 +80,7 @@ class Job:
     def step(self) -> int:
         """The mean number of updates of its runs so far; they may train in several parts, one after the other."""
         # The last line may be half written, as the job goes on meanwhile.
-        rows = [line for line in _tail(self.workdir.path / "metrics.jsonl").splitlines() if line.endswith("}")]
+        rows = [line for line in _tail(self.workdir.path / METRICS).splitlines() if line.endswith("}")]
         if not rows:
             return 0
         try:
