@@ -188,7 +188,7 @@ def budget_seconds(text: str) -> float:
 
 def _path(name: str, given: str | pathlib.Path) -> pathlib.Path:
     """A path as the commands take it."""
-    fault = fault_of_path(str(given)) if isinstance(given, (str, pathlib.Path)) else "is no path"
+    fault = fault_of_path(str(given)) if isinstance(given, (str, pathlib.Path)) else "is not a path"
     if fault:
         raise UserError(f"{name}={given!r} {fault}: name a file or a folder.")
     return pathlib.Path(given)

@@ -1,1 +1,1 @@
-"""Comparisons that stop when they know: search.py finds each activation's rate, judgement.py decides the pairs."""
+"""Sequential comparisons: search.py finds each activation's rate, judgement.py decides the pairs."""

@@ -97,7 +97,7 @@ class Answer:
         """A dict per width and pair: those of `verdicts` at each width, and of the trends with the width "all".
 
         Of a trend the difference is the change of the difference from the first width to the last, and the verdict says
-        grows, shrinks, turns round, appears, changes, holds or undecided.
+        grows, shrinks, reverses, appears, changes, holds or undecided.
         """
         rows = [{"width": one.width, **_row(pair)} for one in self.widths for pair in one.pairs]
         for trend in self.trends:
@@ -222,7 +222,7 @@ class Answer:
         """What a pair's difference does as the width grows."""
         states = [_oriented(one.pairs, trend.first, trend.second) for one in self.widths]
         if {Verdict.SUPPORTED, Verdict.REFUTED} <= {state.verdict for state in states}:
-            return "turns round"
+            return "reverses"
         if trend.verdict in (Verdict.UNDECIDED, Verdict.EQUIVALENT):
             return {Verdict.UNDECIDED: "undecided", Verdict.EQUIVALENT: "holds"}[trend.verdict]
         # Where the first width shows no difference, the sign of what it has is noise.
@@ -250,7 +250,7 @@ class Answer:
             return f"Whether {name}'s lead over {other} changes with the width is open: {seen} (change {change})."
         if course == "appears":
             return f"A difference appears with the width: {name}'s lead over {other} is {seen} (change {change})."
-        return f"With the width {name}'s lead over {other} {course}: {seen} (change {change})."
+        return f"{name}'s lead over {other} {course} with the width: {seen} (change {change})."
 
     def _needed(self, state: PairState) -> str:
         """How many more seeds, and how long, would settle a difference as large as this one seems."""

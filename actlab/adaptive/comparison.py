@@ -100,7 +100,7 @@ class Comparison:
             )
         if len(set(activations)) < 2 or len(set(activations)) < len(activations):
             named = ", ".join(activations) or "none"
-            raise UserError(f"a comparison takes two or more activations, each once: these are {named}.")
+            raise UserError(f"a comparison needs two or more different activations, and was given {named}.")
         # Evaluated and saved where the search may stop a run; nothing else is measured.
         quarter = -(-config.train.n_steps // search.RUNGS)
         changes = {f"train.{name}_every": 0 for name in ("probe", "curvature", "census")}
@@ -318,7 +318,8 @@ class Comparison:
         is_over = self._known["rates"] and not self._wanting({width: one.seeds for width, one in judged.items()})
         if spent >= self._budget and not is_over:
             self._console.print(
-                f"budget      {duration(self._budget)} are used up, {duration(spent)} in all: a larger --budget goes on"
+                f"budget      {duration(self._budget)} are used up ({duration(spent)} in all): continue with a larger "
+                "--budget"
             )
             return
         words = duration(self._budget) + (f", of which {duration(spent)} are used" if 0 < spent < self._budget else "")
@@ -332,7 +333,7 @@ class Comparison:
             took = ", ".join(f"{duration(self._run_seconds(width))} at {width}" for width in self._configs)
             self._console.print(f"widths      {', '.join(map(str, self._configs))}: a run takes about {took}")
         if is_over:
-            self._console.print("            nothing is open that more seeds could decide")
+            self._console.print("            more seeds would decide nothing further")
             return
         n_tests = self._n_tests() if last > self._width else self._n_pairs
         least = judgement.detectable(max(forecast.seeds, first), 1.0, n_tests)
@@ -347,7 +348,9 @@ class Comparison:
             spread = f", if their standard deviation is as in our studies, {TYPICAL_SD:g}"
         where = " at each width" if last > self._width else ""
         if forecast.seeds < first:
-            self._console.print(f"            no time is left for {first} seeds{where}; with fewer nothing is decided")
+            self._console.print(
+                f"            too little time is left for {first} seeds{where}, the fewest that can decide anything"
+            )
             return
         self._console.print(
             f"            then about {forecast.seeds} seeds of each activation{where}: differences above {shown} would "

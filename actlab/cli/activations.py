@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> None:
     """Prints the table, draws the figures, or writes the page."""
     given = flags.FlagValues()
     command.define_activations(given)
-    flags.DEFINE_string("names", None, "Names separated by commas, all by default.", flag_values=given)
+    flags.DEFINE_string("names", None, "Comma-separated names; all by default.", flag_values=given)
     flags.DEFINE_float(
         "scale", 1.0, "Standard deviation of the Gaussian input of the moments and gains.", flag_values=given
     )

@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> None:
     flags.DEFINE_list(
         "models", None, "targets: sizes of model; char, paper, 124M, bert-base. Default: all.", flag_values=given
     )
-    flags.DEFINE_string("names", None, "Names separated by commas, all by default.", flag_values=given)
+    flags.DEFINE_string("names", None, "Comma-separated names; all by default.", flag_values=given)
     command.define_activations(given)
     flags.DEFINE_list("dtypes", ["float32", "bfloat16"], "activations: dtypes of the computation.", flag_values=given)
     flags.DEFINE_list(

@@ -449,7 +449,7 @@ def define_model(values: flags.FlagValues) -> None:
     define_activations(values)
     flags.DEFINE_string("run", None, "Name of one run of a sweep.", flag_values=values)
     define_path("text", None, "File or folder of texts.", values)
-    flags.DEFINE_string("field", "text", "Field of JSON lines and Parquet that has the text.", flag_values=values)
+    flags.DEFINE_string("field", "text", "Name of the text field of JSON Lines and Parquet.", flag_values=values)
 
 
 def parse_model(page: str | None, argv: Sequence[str], values: flags.FlagValues) -> tuple[str, overrides.Request]:

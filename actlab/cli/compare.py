@@ -33,10 +33,10 @@ def main(argv: Sequence[str]) -> int:
     given = flags.FlagValues()
     command.define_config(given)
     command.define_activations(given)
-    flags.DEFINE_string("budget", None, "Time for all of it: 30m, 1h, 2h30m.", flag_values=given)
+    flags.DEFINE_string("budget", None, "Total time: 30m, 1h, 2h30m.", flag_values=given)
     command.define_path("workdir", None, "Folder to train in.", given)
     command.define_path("text", None, "File or folder of texts.", given)
-    flags.DEFINE_string("field", "text", "Field of JSON lines and Parquet that has the text.", flag_values=given)
+    flags.DEFINE_string("field", "text", "Name of the text field of JSON Lines and Parquet.", flag_values=given)
     flags.DEFINE_integer(
         "scales", None, "Number of widths to judge at: the model's and its doublings.", 1, 8, flag_values=given
     )

@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> None:
     """Runs `prepare NAME` or `list`."""
     given = flags.FlagValues()
     command.define_path("from", None, "File or folder to read.", given)
-    flags.DEFINE_string("field", data.FIELD, "Field of JSON lines and Parquet that has the text.", flag_values=given)
+    flags.DEFINE_string("field", data.FIELD, "Name of the text field of JSON Lines and Parquet.", flag_values=given)
     command.define_path("dir", "data", "Data directory.", given)
     flags.DEFINE_string(
         "tokenizer",

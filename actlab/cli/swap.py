@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
     flags.DEFINE_string("to", None, "The new activation; of a gated model its gate.", flag_values=given)
     flags.DEFINE_string("blocks", "all", "Number of blocks that get it, from the input on, or all.", flag_values=given)
     flags.DEFINE_bool("fold", False, "Keep the mean output of swapped layers, by their biases.", flag_values=given)
-    flags.DEFINE_integer("steps", 0, "Updates that heal the model.", lower_bound=0, flag_values=given)
+    flags.DEFINE_integer("steps", 0, "Training updates after the swap.", lower_bound=0, flag_values=given)
     command.define_path("workdir", None, "Folder to train in.", given)
     name, request = command.parse_model(__doc__, argv, given)
     if given.workdir:

@@ -31,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
     flags.DEFINE_integer(
         "repeats", 2000, "Simulated studies of each check; 2,000 take a few minutes.", 100, 100_000, flag_values=given
     )
-    flags.DEFINE_bool("compare", True, "Simulate whole `actlab compare` too, rate search and all.", flag_values=given)
+    flags.DEFINE_bool("compare", True, "Also simulate whole comparisons, with the rate search.", flag_values=given)
     flags.DEFINE_integer("seed", 0, "Seed of the random numbers.", 0, 2**31 - 1, flag_values=given)
     command.parse(__doc__, argv, given)
 

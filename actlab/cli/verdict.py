@@ -35,8 +35,8 @@ def main(argv: Sequence[str]) -> None:
     flags.DEFINE_float(
         "margin",
         None,
-        "Within it two losses count as equal, in the table's unit; by default 0.0025 nats per byte of text, 0.005 nats "
-        "per masked token or document.",
+        "Margin of equivalence, in the table's unit; by default 0.0025 nats per byte of text, 0.005 nats per masked "
+        "token or document.",
         flag_values=given,
     )
     command.define_path(

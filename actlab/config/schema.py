@@ -311,7 +311,10 @@ class DevicesConfig:
         roles={"external"},
     )
     max_lanes: int | None = field(
-        None, "most lanes in one program, or one on each device; None is what memory holds", low=1, roles={"external"}
+        None,
+        "the most lanes per program, or one on each device; None is as many as fit",
+        low=1,
+        roles={"external"},
     )
 
 

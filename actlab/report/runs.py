@@ -53,7 +53,7 @@ def section(study: Study) -> Section:
     named = {"seconds": "seconds of its program"}
     headings = (*columns, *(named.get(name, name.replace("_", " ")) for name in numbers))
     links = [run.key for run in study.runs]
-    words = "Every run; a row leads to all that is known of it."
+    words = "All runs; click a row for its details."
     table = Table("runs-table", headings, rows, words, filtered=True, links=links)
     folders = [_source(number, source) for number, source in enumerate(study.sources, start=1)]
     return Section("runs", "Runs", (table, _records(study), *folders))

@@ -221,7 +221,7 @@ def needs_training(
         trained.require_same_own(records, (run.config for run in runs))
         manifest.require_same_origins(records, origin.digests((run.config for run in runs), done=True))
         rows = [checked.rows[name] for name in names]
-        announce.results(console, rows, records.path, "was done before; nothing to do")
+        announce.results(console, rows, records.path, "already finished; nothing to do")
         return False
     known = records.manifest()
     has_jobs = "launched" in known or (records.path / "jobs").is_dir()
@@ -294,7 +294,7 @@ class Session:
         """
         checked = integrity.check(self._records)
         for problem in checked.problems:
-            self._console.print(f"warning     {problem}: mended from what is sound; what was there is in set_aside/")
+            self._console.print(f"warning     {problem}: repaired from intact files; the old ones are in set_aside/")
         if checked.problems:
             self._records.set_aside(METRICS, TRACES, RESULTS, documents.FILE)
             known = itertools.chain.from_iterable(manifest.parts(self._records).values())
@@ -306,7 +306,7 @@ class Session:
         self._console.print(f"workdir     {self._records.path}")
         settings: Any = jax.config
         if settings.jax_enable_compilation_cache and settings.jax_compilation_cache_dir:
-            self._console.print(f"compiled    programs are kept in {settings.jax_compilation_cache_dir}")
+            self._console.print(f"compiled    programs are cached in {settings.jax_compilation_cache_dir}")
         total = math.fsum(spec.flops for spec in self._specs)
         ends = {name: spec.config.train.n_steps for name, spec in self._spec_of.items()}
         stop.hold()
@@ -315,7 +315,7 @@ class Session:
             display.skip(math.fsum(spec.flops / len(spec.names) for spec in done))
             state, stopped = self.train(ends, stop, display)
         if stopped:
-            self._console.print("stopped; the same command resumes from there")
+            self._console.print("stopped; run the same command to resume")
             return 128 + (stop.received or signal.SIGTERM)
         rows = [self._rows[name] for name in self._spec_of]
         is_decoder = self._specs[0].model.spec.kind == "decoder"
@@ -443,7 +443,7 @@ class Session:
         n_lanes, n_devices = len(spec.names), spec.config.devices.lane or 1
         if n_lanes == n_devices:
             raise devices.one_lane_too_large(spec.config.data.batch_size) from error
-        self._console.print(f"warning     {n_lanes} lanes do not fit into memory: halved")
+        self._console.print(f"warning     {n_lanes} lanes do not fit into memory: split in two")
         if jax.process_index() == 0:
             shutil.rmtree(folder, ignore_errors=True)
         # At most one lane less than did not fit: as few parts as possible are two halves.

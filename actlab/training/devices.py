@@ -41,7 +41,7 @@ def join_processes() -> None:
     """Joins the other processes of this run, if there are any; must come before JAX's first computation.
 
     Raises:
-        UserError: for environment variables that are no address or no numbers, or that JAX refuses.
+        UserError: for environment variables that are not an address or a number, or that JAX refuses.
     """
 
     def number(name: str, low: int, high: int = 10**6) -> int | None:

@@ -271,7 +271,7 @@ class Loop:
         # The best checkpoint is that of the lanes that are left: one that diverged would make every mean NaN.
         mean = None if loss is None else float(loss[self._alive].mean())
         checkpoints.save(step, state, mean, self._workdir.sealed())
-        self._elapsed()  # which is no time of the next call
+        self._elapsed()  # saving must not count towards the next call
 
     def _flush(self) -> None:
         self._workdir.append_traces(self._steps.take())
@@ -390,7 +390,7 @@ class StopSignal:
         signal.signal(number, signal.SIG_DFL if callable(before) and not hasattr(sys, "ps1") else before)
         # Straight to the terminal: what prints may be interrupted in the middle of a line by this very signal.
         again = "; Ctrl-C again ends at once, without saving" if number == signal.SIGINT else ""
-        os.write(2, f"\nstopping    what is trained is saved first{again}\n".encode())
+        os.write(2, f"\nstopping    saving a checkpoint first{again}\n".encode())
         self.received = number
         if jax.process_count() > 1:
             self._hand_on()

@@ -14,7 +14,7 @@ from actlab import config as config_lib
 from actlab.errors import UserError
 from actlab.workdir.records import MANIFEST, RESULTS, Sealed, Workdir, sha256
 
-_MEND = "give the command that trained it again, which mends it."
+_MEND = "run its training command again, which repairs it."
 
 
 class Checked(NamedTuple):
@@ -37,7 +37,7 @@ def check(workdir: Workdir) -> Checked:
     parts, ended = manifest.get("parts", {}), manifest.get("ended", {})
     known = {run for runs in parts.values() for run in runs}
     digests, strange = workdir.digests({part: (parts[part], one["step"]) for part, one in ended.items()}, known)
-    problems = [f"{name} has lines that are no rows of its runs" for name in strange]
+    problems = [f"{name} has lines that are not rows of its runs" for name in strange]
     sound = {}
     for part, one in ended.items():
         if told := difference(digests[part], one["rows"]):

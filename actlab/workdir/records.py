@@ -211,7 +211,7 @@ class Workdir:
     def digests(
         self, parts: Mapping[str, tuple[Collection[str], int]], known: Collection[str]
     ) -> tuple[dict[str, Sealed], list[str]]:
-        """By part, what its rows are up to a step; and the files with lines that are no rows of `known` runs.
+        """By part, what its rows are up to a step; and the files with lines that are not rows of `known` runs.
 
         `parts` has the names of a part's runs and the step.
         """
@@ -220,7 +220,7 @@ class Workdir:
         return sealed, [name for name, (_, has_strange) in found.items() if has_strange]
 
     def keep_only(self, names: Collection[str]) -> None:
-        """Drops lines that are no rows of these runs."""
+        """Drops lines that are not rows of these runs."""
         for file in (self._metrics, self._traces):
             file.keep_only(names)
 
@@ -424,7 +424,7 @@ class RowFile:
         return {part: [counts[part], hashes[part].hexdigest()] for part in parts}, is_strange
 
     def keep_only(self, names: Collection[str]) -> None:
-        """Drops lines that are no rows of these runs."""
+        """Drops lines that are not rows of these runs."""
         found = list(self._rows())
         kept = [line for row, line in found if row and row["run"] in names]
         if self._writes and len(kept) < len(found):

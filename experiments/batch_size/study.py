@@ -1,4 +1,4 @@
-"""Question: does GELU bear larger batches and larger learning rates than ReLU, at a fixed number of tokens?
+"""Question: does GELU tolerate larger batches and larger learning rates than ReLU, at a fixed number of tokens?
 
 Command: python -m actlab.main --config=experiments/batch_size/study.py --workdir=runs/batch_size
 Presets, after a colon: small (default), char, paper.

@@ -1,4 +1,4 @@
-"""Question: what would the noise do that GELU does not have?
+"""Question: what does the noise cost that GELU is the mean of?
 
 Command: python -m actlab.main --config=experiments/stochastic_gelu/study.py --workdir=runs/stochastic_gelu
 Presets, after a colon: small (default), char, paper.

@@ -127,7 +127,7 @@ def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(c
     assert len(results(tmp_path / "whole/judgement")) == n_rows, "a budget that is used up trains nothing"
     monkeypatch.setattr(judgement.PairState, "settles", lambda *_: False)
     assert "used up" not in forecast(10.0)
-    assert "nothing is open that more seeds could decide" in forecast() and "then about" not in forecast()
+    assert "more seeds would decide nothing further" in forecast() and "then about" not in forecast()
 
     with pytest.raises(UserError, match="compares relu, tanh"):
         compare(config, tmp_path / "whole", 90.0, names=("tanh", "relu"))
@@ -244,8 +244,8 @@ def over_widths(leads, failed=(), noise=1e-4):
     [
         ((0.1, 0.2, 0.3), "grows"),
         ((0.1, 0.07, 0.05), "shrinks"),
-        ((0.1, -0.1, -0.3), "turns round"),
-        ((0.1, -0.1, 0.1), "turns round"),
+        ((0.1, -0.1, -0.3), "reverses"),
+        ((0.1, -0.1, 0.1), "reverses"),
         ((0.1, 0.1), "holds"),
         ((0.0003, 0.01, 0.02), "appears"),
         ((0.0003, -0.01, -0.02), "appears"),

@@ -116,7 +116,7 @@ def start_two_of_which_one(folder, workdir, number, victim):
 def test_a_signal_to_one_stops_both_and_they_go_on_together(one, whole, tmp_path, number):
     codes, outs = finish(start_two_of_which_one(one, tmp_path / "two", number, 1))
     assert codes == [143, 143], outs
-    assert number == signal.SIGTERM or "what is trained is saved first" in outs[1]
+    assert number == signal.SIGTERM or "saving a checkpoint first" in outs[1]
     codes, outs = finish(start_two(one, tmp_path / "two", *LONG))
     assert codes == [0, 0], outs
     assert metrics(tmp_path / "two") == metrics(whole)

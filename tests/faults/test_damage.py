@@ -26,7 +26,7 @@ def require_equal_or_told(config, workdir, whole, capsys):
     assert by_run(metrics(workdir)) == by_run(metrics(whole))
     assert (workdir / "test_documents.npz").read_bytes() == (whole / "test_documents.npz").read_bytes()
     capsys.readouterr()
-    assert session.run(config, "sweep", workdir, ["test"]) == 0 and "was done before" in capsys.readouterr().out
+    assert session.run(config, "sweep", workdir, ["test"]) == 0 and "already finished" in capsys.readouterr().out
     return ""
 
 

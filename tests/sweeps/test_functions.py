@@ -164,7 +164,7 @@ def test_neither_training_nor_reading_goes_on_with_an_edited_function(config, be
     assert run(config, tmp_path / "w") == 0
     assert trained.load(tmp_path / "w").step == 12
     bent(tanh)
-    with pytest.raises(UserError, match="was begun with another 'bent'"):  # and not "was done before"
+    with pytest.raises(UserError, match="was begun with another 'bent'"):  # and not "already finished"
         run(config, tmp_path / "w")
 
 

@@ -177,7 +177,7 @@ def test_a_sweep_that_another_commit_resumes_says_so(small_sweep, stopped_early,
 def test_a_finished_sweep_is_not_trained_again(small_sweep, finished, capsys):
     before = (finished / "metrics.jsonl").stat().st_mtime_ns
     assert run(small_sweep, finished) == 0
-    assert "8: was done before; nothing to do" in capsys.readouterr().out
+    assert "8: already finished; nothing to do" in capsys.readouterr().out
     assert (finished / "metrics.jsonl").stat().st_mtime_ns == before
 
 
@@ -246,7 +246,7 @@ def refusing(monkeypatch):
 def test_what_does_not_fit_into_memory_is_halved(small_sweep, finished, tmp_path, refusing, capsys):
     with refusing(most=1):
         assert run(small_sweep, tmp_path / "w") == 0
-    assert "4 lanes do not fit into memory: halved" in capsys.readouterr().out
+    assert "4 lanes do not fit into memory: split in two" in capsys.readouterr().out
     parts = json.loads((tmp_path / "w" / "manifest.json").read_text())["parts"]
     assert list(parts) == ["0aa", "0ab", "0ba", "0bb", "1aa", "1ab", "1ba", "1bb"]
     ours = results(tmp_path / "w")

@@ -66,7 +66,7 @@ def test_any_byte_that_changes_is_noticed(ended, tmp_path, name, place, change):
     path.write_bytes(content)
     checked = check(tmp_path / "w")
     assert checked.problems and any(name in problem for problem in checked.problems)
-    with pytest.raises(UserError, match="trained it again, which mends it"):
+    with pytest.raises(UserError, match="its training command again, which repairs it"):
         integrity.require_sound(tmp_path / "w")
     if name == RESULTS:
         assert not checked.rows and len(checked.ended) == 2
@@ -111,7 +111,7 @@ def test_lines_of_no_run_are_dropped_and_the_file_of_before_is_kept(copied):
     before = (copied / METRICS).read_bytes()
     (copied / METRICS).write_bytes(before + json.dumps(row("z", 1)).encode() + b"\n")
     workdir = Workdir(copied)
-    assert check(copied).problems == ["metrics.jsonl has lines that are no rows of its runs"]
+    assert check(copied).problems == ["metrics.jsonl has lines that are not rows of its runs"]
     workdir.set_aside(METRICS)
     workdir.keep_only(["a", "b", "c"])
     assert (copied / METRICS).read_bytes() == before and b'"z"' in (copied / "set_aside" / METRICS).read_bytes()

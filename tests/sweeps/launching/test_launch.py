@@ -112,7 +112,7 @@ def _what_is_done_is_not_run_again_by_either_command(disturbed, long_sweep, caps
     before = {path: path.stat().st_mtime_ns for path in workdir.rglob("*") if path.is_file()}
     assert launch(long_sweep, workdir, launching.Local()) == 0
     assert session.run(long_sweep, "sweep", workdir, ["test"]) == 0
-    assert capsys.readouterr().out.count("4: was done before; nothing to do") == 2
+    assert capsys.readouterr().out.count("4: already finished; nothing to do") == 2
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
@@ -127,11 +127,11 @@ def test_told_to_stop_it_stops_its_jobs_and_waits_until_they_have_saved(long_swe
         time.sleep(0.02)
     process.terminate()
     out, error = process.communicate(timeout=120)
-    assert (process.returncode, error.strip()) == (143, "stopping    what is trained is saved first")
+    assert (process.returncode, error.strip()) == (143, "stopping    saving a checkpoint first")
     assert out.endswith("stopped after saving; the same command resumes\n")
     assert "job 1 (tanh)  waiting" in out  # one at a time
     assert not job.workdir.is_in_use() and not (tmp_path / "w" / "jobs" / "1.log").exists()
-    assert job.last_words() == "stopped; the same command resumes from there"
+    assert job.last_words() == "stopped; run the same command to resume"
     saved = [int(path.name) for path in (job.workdir.path / "checkpoints" / "0").iterdir() if path.name.isdigit()]
     assert max(saved) >= job.step() >= 200
 

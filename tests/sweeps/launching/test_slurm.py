@@ -125,7 +125,7 @@ def test_jobs_that_are_preempted_requeued_and_at_their_limit_end_as_on_one_machi
         assert len(steps) == at_least and steps == sorted(set(steps)), steps
         log = job.with_suffix(".log").read_text()
         assert "nothing to do" not in log  # requeued alone
-        assert log.count("stopped; the same command resumes from there") == at_least - 1
+        assert log.count("stopped; run the same command to resume") == at_least - 1
 
 
 def test_a_cancelled_job_does_not_come_back_and_is_reported(cluster, long_sweep, tmp_path):
