@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import inspect
+import numbers
 import pathlib
 import re
 from collections.abc import Callable, Sequence
@@ -110,18 +111,20 @@ def compare(
     logging.set_verbosity(logging.ERROR)  # orbax warns through absl of what is meant
     if isinstance(budget, str):
         seconds = budget_seconds(budget)
-    elif isinstance(budget, (int, float)) and not isinstance(budget, bool) and 0 < budget < _LONGEST:
+    elif isinstance(budget, numbers.Real) and not isinstance(budget, bool) and 0 < budget < _LONGEST:
         seconds = float(budget)
     else:
         raise UserError(f"budget={shown(budget)} must be a time, such as '30m', or a positive number of seconds.")
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         raise UserError(f"names={names!r} must be a list of names, such as ['relu', 'gelu'].")
-    if scales is not None and (type(scales) is not int or not 1 <= scales <= _MOST_SCALES):
+    if scales is not None and not (_is_whole(scales) and 1 <= scales <= _MOST_SCALES):
         raise UserError(
             f"scales={shown(scales)}, the number of widths, must be a whole number from 1 to {_MOST_SCALES}."
         )
     chosen = [catalogue.get(name, "").name for name in names]
     base = _config(config, "with other fields by actlab.config.replace(CONFIG, **{'model.d_model': 32})")
+    if not isinstance(field, str):
+        raise UserError(f"field={shown(field)} must be the name of the text field.")
     if text is not None:
         _path("text", text)
         base = config_lib.replace(base, **{"data.name": data.prepare_text(text, base.data.dir, field=field)})
@@ -137,7 +140,7 @@ def compare(
         for line in answer.progress(width):
             console.print(line, markup=False)  # the console may be the caller's
 
-    comparison = Comparison(base, chosen, folder, seconds, command, console, show, scales=scales)
+    comparison = Comparison(base, chosen, folder, seconds, command, console, show, scales=scales and int(scales))
     with StopSignal() as stop:
         return comparison.run(stop)
 
@@ -186,11 +189,15 @@ def budget_seconds(text: str) -> float:
     return found
 
 
+def _is_whole(value: object) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
 def _path(name: str, given: str | pathlib.Path) -> pathlib.Path:
     """A path as the commands take it."""
     fault = fault_of_path(str(given)) if isinstance(given, (str, pathlib.Path)) else "is not a path"
     if fault:
-        raise UserError(f"{name}={given!r} {fault}: name a file or a folder.")
+        raise UserError(f"{name}={shown(given)} {fault}: name a file or a folder.")
     return pathlib.Path(given)
 
 

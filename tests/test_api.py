@@ -45,6 +45,13 @@ def test_arguments_of_another_type_are_refused_by_what_they_are(tmp_path, called
     for scales in (2.5, "3", True, 0, 9):
         with pytest.raises(UserError, match=r"scales=.*, the number of widths, must be a whole number"):
             actlab.compare(["relu", "gelu"], budget="1h", scales=scales)
+    with pytest.raises(Called):  # numbers of NumPy are numbers
+        actlab.compare(["relu", "gelu"], budget=np.float64(60), scales=np.int64(2), workdir=tmp_path / "w")
+    with pytest.raises(UserError, match="^field=None must be the name of the text field"):
+        actlab.compare(["relu", "gelu"], budget="1h", text=tmp_path, field=None)
+    with pytest.raises(UserError) as told:
+        actlab.compare(["relu", "gelu"], budget="1h", text="a whole text " * 1000)
+    assert len(str(told.value)) < 400
     for call in (
         lambda config: actlab.train(config),
         lambda config: actlab.compare(["relu"], budget="1h", config=config),

@@ -33,7 +33,8 @@ def resolve_name(name: str, directory: str | Path, task: str = "") -> str:
         if task:
             raise UserError(f"the data of finetune.task={task!r} {hint}.")
         usable = [*datasets.prepared(directory, []), *(one for one in sets.known() if one.built_in)]
-        raise UserError(f"data.name={name!r} {hint}; {suggestion(name, {one.name for one in usable})}")
+        near = suggestion(name, {one.name for one in usable})
+        raise UserError(f"data.name={name!r} {hint}{f'; {near}' if near.endswith('?') else '.'}")
     return name
 
 
@@ -63,7 +64,7 @@ def open_tokens(
     if vocab_size is not None and (size := tokenizers.size(tokenizer, directory)) > vocab_size:
         raise UserError(
             f"model.vocab_size={vocab_size} is smaller than the {size:,} tokens of data.tokenizer={tokenizer!r}: "
-            "raise it or leave it None."
+            "raise it or leave it None, or name the tokenizer that the model was trained with."
         )
     dataset, _ = datasets.prepare(name, directory, n_stories=n_stories, show=progress)
     # The exact number for bytes and a bound for other tokenizers, before any token is written.

@@ -87,7 +87,7 @@ def _of_lines(path: Path, field: str, opened: Callable[[], io.BufferedIOBase]) -
 
 
 def _value(path: Path, number: int, line: bytes, field: str) -> str:
-    row = parse_json(line, f"{path} line {number}", "write an object with the text in a field on each line")
+    row = parse_json(line.rstrip(), f"{path} line {number}", "write an object with the text in a field on each line")
     if not row:
         raise UserError(f"{path} line {number} has no fields: remove the line.")
     if number > 1 and field not in row:  # the lines before it have the field

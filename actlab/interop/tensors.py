@@ -77,7 +77,10 @@ def write(tensors: dict[str, Float[np.ndarray, "..."]], path: pathlib.Path) -> N
     # The library writes memory as it is laid out. transformers refuses files without this metadata.
     dense = {name: np.ascontiguousarray(array, np.float32).reshape(array.shape) for name, array in tensors.items()}
     try:
+        path.touch()
+        mode = path.stat().st_mode  # the library writes a temporary file, which nobody else may read
         safetensors_numpy.save_file(dense, path, metadata={"format": "pt"})
+        path.chmod(mode)
     except safetensors.SafetensorError as error:
         raise OSError(str(error)) from error
 

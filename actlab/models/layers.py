@@ -176,10 +176,9 @@ def feed_forward_std(spec: Spec) -> tuple[float, float]:
         try:
             gain = activations.moments(spec.activation).forward_gain
         except UserError as error:
-            why = str(error).rpartition(": ")[2].removesuffix(".")
             raise UserError(
                 f"config.model.init={spec.init!r} needs the size of {spec.activation!r} for inputs from N(0, 1), but "
-                f"{why}: set config.model.init='gpt2'."
+                f"{str(error).removesuffix('.')}; or set config.model.init='gpt2'."
             ) from error
         if not math.isfinite(gain):
             raise UserError(

@@ -34,12 +34,12 @@ COLUMNS: dict[str, Callable[[Properties], str]] = {
     "dead\nbelow": lambda row: _dead(row),
 }
 LEGEND = (
-    "inf f, at, inf f', sup f', sup |f''|: over all x, certified; only certain digits are shown, exact numbers without "
-    "trailing zeros; – under at means a limit at ±∞; impulses of f'' at kinks are excluded. limits: f at -∞ and +∞. "
-    "mean, var(iance), kurt(osis): of f(z) for z from N(0, {scale:g}²). gain fwd g: weights of variance g²/fan_in "
-    "after f preserve the second moment of z; gain bwd: the same for gradients. f' < 0: the share of z. dead below: "
-    "in {dtype} the gradient is exactly 0 from here down, as measured. Gated h = f(z) v: bounds, f' < 0 and dead below "
-    "of f, the rest of h. Trained scalars have their initial values."
+    "inf f, at, inf f', sup f', sup |f''|: over all x, certified but for ≈; only certain digits are shown, exact "
+    "numbers without trailing zeros; – under at means a limit at ±∞; impulses of f'' at kinks are excluded. limits: "
+    "f at -∞ and +∞. mean, var(iance), kurt(osis): of f(z) for z from N(0, {scale:g}²). gain fwd g: weights of "
+    "variance g²/fan_in after f preserve the second moment of z; gain bwd: the same for gradients. f' < 0: the share "
+    "of z. dead below: in {dtype} the gradient is exactly 0 from here down, as measured. Gated h = f(z) v: bounds, "
+    "f' < 0 and dead below of f, the rest of h. Trained scalars have their initial values."
 )
 MEASURED = (
     "≈: measured and not proven, because the activation has no exact formula. Bounds and limits were read on a grid of "

@@ -97,7 +97,7 @@ def _reference(spec: ProgramSpec, tokens: TokenCache) -> str:
     if spec.floor is None:
         known = tokens.meta.entropy_nats is not None
         part = "the entropy of this text is known, but its tokenizer loses some of it, or rows are cut to the context"
-        reason = part if known else "the lowest possible loss is known for story_grammar only"
+        reason = part if known else "the lowest possible loss of this text is not known"
         return f"floor       unknown: {reason}"
     if spec.config.data.corruption != "none":
         return f"floor       {spec.floor:.4f} {spec.objective.unit}: the exact Bayes loss of tokens without order"

@@ -37,6 +37,8 @@ def write_text(
         UserError: for an encoder, a prompt that is not valid text, a number out of its range, or a temperature at which
             logits overflow.
     """
+    if not isinstance(prompt, str):
+        raise UserError(f"prompt={shown(prompt)} must be a text.")
     if not 0 <= temperature < HOTTEST:  # also for nan
         raise UserError(f"temperature={temperature:g} must be a number from 0 to below {HOTTEST:,}.")
     for name, number, least in (("n_tokens", n_tokens, 1), ("top_k", top_k, 0), ("seed", seed, 0)):

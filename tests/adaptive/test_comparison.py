@@ -292,7 +292,9 @@ def test_an_activation_that_cannot_be_trained_is_refused_before_anything_is_writ
     monkeypatch.setattr(Comparison, "_calibrated", CALIBRATED)
     wild = activations.Activation("wild", activations.elementwise(lambda x: jnp.exp(x * x)), "exp(x^2)", "ours")
     monkeypatch.setitem(activations.catalogue._records, "wild", wild)
-    with pytest.raises(UserError, match=r"init='fan_in' needs the size of 'wild'.*'gpt2'"):
+    with pytest.raises(
+        UserError, match=r"needs the size of 'wild'.*, but activation 'wild' has no moments.*or set .*'gpt2'"
+    ):
         compare(config, tmp_path / "w", 30.0, names=("relu", "wild"))
     assert not (tmp_path / "w").exists()
 

@@ -120,6 +120,7 @@ def test_a_column_that_is_not_utf8_is_told_in_a_sentence(tmp_path):
     ("name", "data", "told"),
     [
         ("a.jsonl", b'{"text": "x"}\n\n{"text": ', "a.jsonl line 3 is not JSON"),
+        ("a.jsonl", b'{"text": "x"}\n{"text": \n', r"a.jsonl line 2 is not JSON \(column 9"),
         ("a.jsonl", b"[" * 100_000, "line 1 is nested too deeply"),
         ("a.jsonl", b'["x"]', "line 1 is not a JSON object"),
         ("a.jsonl", b'{"text": "\\ud800"}', "half of a surrogate pair"),

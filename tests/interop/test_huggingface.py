@@ -88,6 +88,7 @@ def test_what_was_saved_is_loaded_to_the_bit(tiny, tmp_path, changes):
     assert loaded.config == config
     assert_equal(loaded.params, params)
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["model"], "nothing temporary stays"
+    assert len({path.stat().st_mode for path in (tmp_path / "a" / "model").iterdir()}) == 1, "one file is private"
 
 
 FOUR = [("gpt2", GPT2_MODELS[0]), ("llama", LLAMA_MODELS[1]), ("llama", LLAMA_MODELS[2]), ("bert", BERT_MODELS[0])]

@@ -64,6 +64,7 @@ def test_text_ends_at_the_end_of_the_document(tiny):
         ("decoder", {"seed": 1.5}, "seed=1.5 must be a whole number"),
         ("decoder", {"n_tokens": "5"}, "n_tokens='5' must be a whole number"),
         ("decoder", {"prompt": "a\udcff"}, "UTF-8"),
+        ("decoder", {"prompt": None}, "prompt=None must be a text"),
     ],
 )
 def test_what_cannot_be_drawn_from_is_one_sentence(tiny, kind, changes, words):

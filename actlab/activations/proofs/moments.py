@@ -162,10 +162,7 @@ def _root(slope: Callable[[float], float], low: float, high: float) -> float:
 
 def _sample_of_function(fn: Callable, record: Activation, scale: float) -> _Sample:
     if not record.elementwise:
-        raise UserError(
-            f"activation {record.name!r} is not elementwise: give its record an exact formula, or draw weights that "
-            "need no moments, model.init=gpt2."
-        )
+        raise UserError(f"activation {record.name!r} is not elementwise: give its record an exact formula.")
     require_elementwise(record)
     z, weight = dense_nodes(scale)
     value, slope, curvature = derivatives_of(fn, z)
