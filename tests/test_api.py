@@ -46,7 +46,8 @@ def test_arguments_of_another_type_are_refused_by_what_they_are(tmp_path, called
         with pytest.raises(UserError, match=r"scales=.*, the number of widths, must be a whole number"):
             actlab.compare(["relu", "gelu"], budget="1h", scales=scales)
     with pytest.raises(Called):  # numbers of NumPy are numbers
-        actlab.compare(["relu", "gelu"], budget=np.float64(60), scales=np.int64(2), workdir=tmp_path / "w")
+        actlab.compare(["relu", "gelu"], budget=np.int64(60), scales=np.int64(2), workdir=tmp_path / "w")
+    assert called[-1][3] == 60 and type(called[-1][-1]) is int, "JSON knows none of NumPy"
     with pytest.raises(UserError, match="^field=None must be the name of the text field"):
         actlab.compare(["relu", "gelu"], budget="1h", text=tmp_path, field=None)
     with pytest.raises(UserError) as told:
@@ -112,8 +113,8 @@ def called(monkeypatch):
     """What the work is called with, which is not done."""
     seen = []
 
-    def work(*given, **_):
-        seen.append(given)
+    def work(*given, scales=None, **_):
+        seen.append(given if scales is None else (*given, scales))
         raise Called
 
     monkeypatch.setattr(api.session, "run", work)

@@ -442,7 +442,16 @@ def test_a_page_offers_more_seeds_only_where_they_could_decide():
         answer_of(apart, unknown),
         answer_of(apart),
     )
-    for answer, offers in ((open_, True), (at_further_width, True), (lost, False), (decided, False)):
+    nothing = dataclasses.replace(open_, pairs=())
+    hopeless = dataclasses.replace(nothing, obstacle="every run failed.")
+    for answer, offers in (
+        (open_, True),
+        (at_further_width, True),
+        (nothing, True),
+        (hopeless, False),
+        (lost, False),
+        (decided, False),
+    ):
         assert ("seeds may be added" in page.render(answer, "compare")) == answer.may_grow == offers
 
 
