@@ -7,6 +7,7 @@ versions, commit and device, and digests of the other files; see integrity.py.
 import datetime
 import functools
 import importlib.metadata
+import os
 import pathlib
 import platform
 import subprocess
@@ -95,7 +96,7 @@ def begin(
             "started": _now(),
             "command": list(command),
             "commit": _commit(),
-            "device": {"kind": jax.devices()[0].device_kind, "count": jax.device_count(), "host": platform.machine()},
+            "device": _device(),
             "python": platform.python_version(),
             "packages": {name: _version(name) for name in PACKAGES},
             "restored": [],
@@ -103,6 +104,14 @@ def begin(
         }
     )
     workdir.write_manifest(manifest)
+
+
+def _device() -> dict[str, Any]:
+    found = {"kind": jax.devices()[0].device_kind, "count": jax.device_count(), "host": platform.machine()}
+    if jax.default_backend() == "cpu":
+        # How a product is divided among threads decides its last bits.
+        found["cores"] = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return found
 
 
 def note_extension(workdir: Workdir, n_before: int, n_now: int) -> None:
@@ -171,12 +180,13 @@ def looks(workdir: Workdir) -> list[str]:
 
 
 def mixture(manifests: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A sentence that names commits, versions of jax and kinds of device, if the rows were made by several of one."""
+    """A sentence that names commits, versions of jax, devices and CPU cores, if the rows were made by several."""
     made = [session for one in manifests for session in _made_rows(one.get("sessions", ()))]
     found = {
         "commits": {_short(commit) for session in made if (commit := session.get("commit"))},
         "versions of jax": {session["packages"]["jax"] for session in made if "packages" in session},
         "kinds of device": {session["device"]["kind"] for session in made if "device" in session},
+        "numbers of CPU cores": {str(cores) for session in made if (cores := session.get("device", {}).get("cores"))},
     }
     several = [f"several {what} ({', '.join(sorted(values))})" for what, values in found.items() if len(values) > 1]
     return [f"the rows were made by {' and '.join(several)}, and may differ by that"] if several else []

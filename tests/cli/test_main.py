@@ -131,7 +131,7 @@ def test_a_run_prints_and_leaves_what_it_promises(finished):
     assert {"config.json", "manifest.json", "metrics.jsonl", "results.csv", "checkpoints"} <= set(os.listdir(workdir))
     manifest = json.loads((workdir / "manifest.json").read_text())
     assert manifest["data"]["name"] == "story_grammar" and len(manifest["data"]["fingerprint"]) == 64
-    assert manifest["sessions"][0]["packages"]["jax"] and manifest["sessions"][0]["device"]
+    assert manifest["sessions"][0]["packages"]["jax"] and manifest["sessions"][0]["device"]["cores"] >= 1
     config = json.loads((workdir / "config.json").read_text())
     assert config["data"]["name"] == "story_grammar" and config["model"]["vocab_size"] == 320
     splits = [row["split"] for row in without_times(workdir / "metrics.jsonl")]

@@ -76,6 +76,11 @@ def test_rows_of_several_commits_are_warned_of(study):
             [first, session(device={"kind": "H200"}, packages={"jax": "0.11.2"})],
             "by several versions of jax (0.10.2, 0.11.2) and several kinds of device (H200, cpu), and",
         ),
+        (
+            [session(0, device={"kind": "cpu", "cores": 2}), session(device={"kind": "cpu", "cores": 1})],
+            "by several numbers of CPU cores (1, 2), and",
+        ),
+        ([first, session(device={"kind": "cpu", "cores": 1})], ""),  # of the first it is not known
         ([first, session(commit=None)], ""),
         ([first, {"restored": [{"part": "0", "step": 8}]}], ""),
         ([first, session(0, commit=other)], ""),  # which began again
