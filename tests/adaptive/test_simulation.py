@@ -94,3 +94,10 @@ def test_a_comparison_ends_when_it_is_decided_whatever_fails_later(monkeypatch):
     monkeypatch.setattr(simulation, "judge", early)
     failing = dataclasses.replace(WORLDS[0], collapse=0.5)
     assert simulation._outcome(failing, np.random.default_rng(0)).pairs[0].verdict == Verdict.SUPPORTED
+
+
+def test_where_the_first_rates_diverge_a_lower_one_is_found():
+    diverging, rng = world("every run diverges"), np.random.default_rng(0)
+    found = [simulation._search(diverging, 0, rng)[0] for _ in range(20)]
+    assert not any(one.unresolved for one in found)
+    assert np.mean([simulation._step(one.rate) for one in found]) == pytest.approx(diverging.optima[0], abs=0.3)
