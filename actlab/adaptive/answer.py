@@ -155,7 +155,8 @@ class Answer:
         found += [self._over_widths(name, other) for other in states] if self.trends else []
         if len(self.widths) < 2:
             found.append(
-                f"This holds at {self.scale}, this length and initialisation; --scales=3 asks about other widths."
+                f"This holds at {self.scale}, this length and initialisation; the option scales=3 asks about other "
+                "widths."
             )
         elif not self.trends:
             found.append(f"This holds at {self.scale}; no seed is trained at every width yet.")

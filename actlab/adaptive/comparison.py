@@ -24,7 +24,8 @@ from rich.console import Console
 
 from actlab import config as config_lib
 from actlab.adaptive import judgement, outcomes, page, search
-from actlab.adaptive.answer import Answer, Measured, Width, duration
+from actlab.adaptive.answer import Answer, Measured, Width
+from actlab.adaptive.forecast import Forecast
 from actlab.adaptive.judgement import BLOCK, PairState
 from actlab.adaptive.outcomes import Judged
 from actlab.adaptive.search import Found
@@ -42,9 +43,6 @@ from actlab.workdir.records import COMPARISON, JUDGED, Workdir
 
 SEARCH_SEED = 1_000_000  # seeds of the search begin here above the config's own, with which the judgement begins
 PLACES = "model.activation, optimizer.learning_rate"  # the axis of both sweeps
-# Standard deviation of differences paired by seed, in nats per byte, before any are known: ReLU less GELU at 0.12M
-# parameters, fan_in, at the three best rates of experiments/initialisation.
-TYPICAL_SD = 0.006
 Place = tuple[str, float]  # activation and learning rate
 # What a loss must be lower than, see data.rows.Scored.
 _TRIVIAL = {
@@ -52,18 +50,6 @@ _TRIVIAL = {
     "masked_token": "predicting tokens without context",
     "classification": "predicting the shares of the classes",
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Forecast:
-    """What a budget can show: seconds of a run, and of a seed of all activations and widths; how many runs the search
-    has left, and how many seeds are left to judge by."""
-
-    run: float
-    seed: float
-    search_runs: float
-    seeds: int
-    least: float  # the smallest budget that can decide anything, in seconds
 
 
 class _NoRatesError(UserError):
@@ -129,7 +115,11 @@ class Comparison:
         for width in self._configs:
             if str(width) not in self._known["run_seconds"]:
                 self._known["run_seconds"][str(width)] = self._calibrated(width)
-        self._tell_forecast()
+        forecast = self._forecast()
+        if not self._begun:
+            forecast.require_enough()
+        for line in [f"data        {self._config.data.name}", *forecast.lines()]:
+            self._console.print(line)
         self._save()
         try:
             while not self._known["rates"] and self._search(stop):
@@ -269,93 +259,42 @@ class Comparison:
         return len(self._activations) * sum(map(self._run_seconds, open_ones | {self._width}))
 
     def _forecast(self) -> Forecast:
-        run, n = self._run_seconds(self._width), len(self._activations)
-        seed = n * sum(map(self._run_seconds, self._configs))
+        known, judged = self._known, self._judged()
+        run_seconds, n = {width: self._run_seconds(width) for width in self._configs}, len(self._activations)
         quarters = sum(one.rung for rates in self._searched().values() for one in rates.values())
         searched = quarters / search.RUNGS * search.SEEDS
-        to_search = 0.0 if self._known["rates"] else max(search.expected_runs() * n - searched, 1.0)
-        done = {width: one.seeds for width, one in self._judged().items()}
+        to_search = 0.0 if known["rates"] else max(search.expected_runs() * n - searched, 1.0)
+        base, done = judged[self._width], {width: one.seeds for width, one in judged.items()}
 
         def cost(seeds: int) -> float:
-            return n * sum(max(seeds - had, 0) * self._run_seconds(width) for width, had in done.items())
+            return n * sum(max(seeds - had, 0) * run_seconds[width] for width, had in done.items())
 
-        left, fewest = self._left() - to_search * run, min(done.values())
-        seeds = bisect.bisect_right(range(10_000), left, lo=fewest, key=cost) - 1
-        least = self._spent() + to_search * run + 1.1 * cost(self._first())
-        return Forecast(run, seed, to_search, max(seeds, fewest), least)
+        searching, fewest, first = to_search * run_seconds[self._width], min(done.values()), self._first()
+        seeds = bisect.bisect_right(range(10_000), self._left() - searching, lo=fewest, key=cost) - 1
+        pairs = itertools.combinations(self._activations, 2)
+        return Forecast(
+            budget=self._budget,
+            spent=known["spent"],
+            n_activations=n,
+            run_seconds=run_seconds,
+            search_runs=to_search,
+            seeds=max(seeds, fewest),
+            first_look=first,
+            least=self._spent() + searching + 1.1 * cost(first),
+            n_tests=self._n_tests(),
+            unit=base.unit,
+            sd=max(base.sd(*pair) or 0.0 for pair in pairs) if base.seeds >= first else None,
+            typical=self._config.model.kind == "decoder",
+            is_over=bool(known["rates"]) and not self._wanting(done),
+        )
 
     def _first(self) -> int:
         """The fewest seeds with which something can be decided, at every width if there are several."""
-        return judgement.first_look(self._n_pairs if len(self._configs) == 1 else self._n_tests())
+        return judgement.first_look(self._n_tests())
 
     def _n_tests(self) -> int:
-        """Tests of the further widths and of the trends, which share 5% of their own."""
+        """Tests of the pairs; of several widths, those of the further ones and of the trends, which share 5%."""
         return len(self._configs) * self._n_pairs
-
-    def _tell_forecast(self) -> None:
-        """Says what the budget can show.
-
-        Raises:
-            UserError: if it cannot show anything.
-        """
-        forecast, n = self._forecast(), len(self._activations)
-        first, last = self._first(), list(self._configs)[-1]
-        if forecast.seeds < first and not self._begun:
-            if last > self._width:
-                raise UserError(
-                    f"--budget={duration(self._budget)} is too short for --scales={len(self._configs)}: a seed of "
-                    f"{n} activations at {len(self._configs)} widths takes about {duration(forecast.seed)}, and fewer "
-                    f"than {first} seeds decide nothing, whatever the difference; give "
-                    f"--budget={duration(forecast.least)} or more, or fewer scales."
-                )
-            raise UserError(
-                f"--budget={duration(self._budget)} is too short: a run takes about {duration(forecast.run)}, and a "
-                f"comparison of {n} activations needs the search for their learning rates and {first} seeds or more; "
-                f"give --budget={duration(forecast.least)} or more, or a smaller model."
-            )
-        self._console.print(f"data        {self._config.data.name}")
-        judged, spent = self._judged(), self._known["spent"]
-        is_over = self._known["rates"] and not self._wanting({width: one.seeds for width, one in judged.items()})
-        if spent >= self._budget and not is_over:
-            self._console.print(
-                f"budget      {duration(self._budget)} are used up ({duration(spent)} in all): continue with a larger "
-                "--budget"
-            )
-            return
-        words = duration(self._budget) + (f", of which {duration(spent)} are used" if 0 < spent < self._budget else "")
-        if self._known["rates"] is None:
-            words += (
-                f": once compiled, a run takes about {duration(forecast.run)}; the search for learning rates about "
-                f"{forecast.search_runs:.0f} runs, {duration(forecast.search_runs * forecast.run)}"
-            )
-        self._console.print(f"budget      {words}")
-        if last > self._width:
-            took = ", ".join(f"{duration(self._run_seconds(width))} at {width}" for width in self._configs)
-            self._console.print(f"widths      {', '.join(map(str, self._configs))}: a run takes about {took}")
-        if is_over:
-            self._console.print("            more seeds would decide nothing further")
-            return
-        n_tests = self._n_tests() if last > self._width else self._n_pairs
-        least = judgement.detectable(max(forecast.seeds, first), 1.0, n_tests)
-        shown, spread = f"{least:.1f} standard deviations of a difference paired by seed", ""
-        base = judged[self._width]
-        if base.seeds >= first:
-            sd = max(base.sd(*pair) or 0.0 for pair in itertools.combinations(self._activations, 2))
-            shown = f"{least * sd:.3f} {base.unit}"
-            spread = f", if their standard deviation stays {sd:.2g}"
-        elif self._config.model.kind == "decoder":
-            shown = f"{least * TYPICAL_SD:.3f} nats/byte"
-            spread = f", if their standard deviation is as in our studies, {TYPICAL_SD:g}"
-        where = " at each width" if last > self._width else ""
-        if forecast.seeds < first:
-            self._console.print(
-                f"            too little time is left for {first} seeds{where}, the fewest that can decide anything"
-            )
-            return
-        self._console.print(
-            f"            then about {forecast.seeds} seeds of each activation{where}: differences above {shown} would "
-            f"be found with 80% power{spread}"
-        )
 
     # The two stages. Each returns whether it goes on.
 
@@ -371,26 +310,7 @@ class Comparison:
             else:
                 wanted[name] = {task.rate: task.rung for task in following}
         if not wanted:
-            if all(math.isinf(one.allowance) for one in found.values()):
-                if at_edge := [name for name, one in found.items() if one.unresolved.endswith(search.AT_EDGE)]:
-                    raise _NoRatesError(
-                        f"the best learning rates of {', '.join(at_edge)} lie beyond those that were tried around "
-                        f"config.optimizer.learning_rate={start:g} ({self._path}/search/results.csv): choose another "
-                        "workdir and begin at a better rate, --config.optimizer.learning_rate=NUMBER."
-                    )
-                raise _NoRatesError(
-                    f"no learning rate can be chosen for {', '.join(found)}: at those that were tried, or beside the "
-                    f"best of them, runs diverge or end no better than {_TRIVIAL[self._config.objective]} "
-                    f"({self._path}/search/results.csv); train longer, --config.train.n_steps=NUMBER, or take another "
-                    "model."
-                )
-            # Written before the first fresh seed: nothing that judges has chosen them.
-            self._known["rates"] = {name: dataclasses.asdict(one) for name, one in found.items()}
-            self._save()
-            shutil.rmtree(self._path / "search" / "checkpoints", ignore_errors=True)
-            for name, one in found.items():
-                why = f", not resolved: {one.unresolved}" if one.unresolved else ""
-                self._console.print(f"rate        {name} {one.rate:g}{why}")
+            self._fix_rates(found)
             return False
         cost = sum(
             (rung - (known[name][rate].rung if rate in known[name] else 0)) / search.RUNGS
@@ -411,6 +331,32 @@ class Comparison:
             if name in wanted and tried:
                 self._console.print(f"search      {name}, {outcomes.unit_of(self._config.objective)}: {tried}")
         return going
+
+    def _fix_rates(self, found: Mapping[str, Found]) -> None:
+        """Ends the search; what has chosen the rates judges nothing, since it is written before the first fresh seed.
+
+        Raises:
+            _NoRatesError: if there is no rate to judge at.
+        """
+        if all(math.isinf(one.allowance) for one in found.values()):
+            start, table = self._config.optimizer.learning_rate, f"{self._path}/search/results.csv"
+            if at_edge := [name for name, one in found.items() if one.unresolved.endswith(search.AT_EDGE)]:
+                raise _NoRatesError(
+                    f"the best learning rates of {', '.join(at_edge)} lie beyond those that were tried around "
+                    f"config.optimizer.learning_rate={start:g} ({table}): choose another workdir and begin at "
+                    "a better rate, --config.optimizer.learning_rate=NUMBER."
+                )
+            raise _NoRatesError(
+                f"no learning rate can be chosen for {', '.join(found)}: at those that were tried, or beside the best "
+                f"of them, runs diverge or end no better than {_TRIVIAL[self._config.objective]} ({table}); train "
+                "longer, --config.train.n_steps=NUMBER, or take another model."
+            )
+        self._known["rates"] = {name: dataclasses.asdict(one) for name, one in found.items()}
+        self._save()
+        shutil.rmtree(self._path / "search" / "checkpoints", ignore_errors=True)
+        for name, one in found.items():
+            why = f", not resolved: {one.unresolved}" if one.unresolved else ""
+            self._console.print(f"rate        {name} {one.rate:g}{why}")
 
     def _judge(self, stop: StopSignal) -> bool:
         """Trains a block of seeds at a width that needs them, the one with the fewest first."""
@@ -455,7 +401,7 @@ class Comparison:
         computed, origins = prepared.require_same(records)
         with records.writing(), contextlib.closing(records):
             records.open(prepared.config, extend=True)
-            begun = set(itertools.chain.from_iterable(manifest.parts(records).values()))
+            begun = session.begun(records)
             # A part for each rate, so that the search can stop it alone; all of an activation's share one program.
             groups: dict[Place, list[str]] = {}
             steps: dict[str, int] = {}

@@ -11,7 +11,7 @@ import math
 import pathlib
 import shutil
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -95,34 +95,31 @@ def run(
         # A given workdir is checked before any work is spent on the data; the default's name depends on the data.
         if workdir and not needs_training(console, Workdir(workdir), config, extend=extend):
             return 0
-        if not target and len(planned := sweep.expand(config)) == 1:  # the plan of several runs checks its own devices
-            batch_size = planned[0].config.data.batch_size
-            devices.idle_devices(devices.make_mesh(planned[0].config.devices, 1, batch_size), 1, batch_size)
+        only, *others = sweep.expand(config)
+        if not target and not others:  # the plan of several runs checks its own devices
+            batch_size = only.config.data.batch_size
+            devices.idle_devices(devices.make_mesh(only.config.devices, 1, batch_size), 1, batch_size)
         config, runs, tokens, specs = prepared = prepare(console, config)
         records = Workdir(workdir or default_workdir(label, config), writes=jax.process_index() == 0)
         if not needs_training(console, records, config, extend=extend):
             return 0
         if not dry_run and jax.process_index() == 0:
-            try:
+            with _own_errors(records):
                 callbacks.require_login(config)
-            except UserError as error:
-                raise _own(str(error)) from error
         manifest.require_same_config(records, config)
         computed, origins = prepared.require_same(records)
-        known = set(itertools.chain.from_iterable(manifest.parts(records).values()))
+        known = begun(records)
         # A part once made stays as it is: only the runs that have none are planned.
-        left = [[name for name in spec.names if name not in known] for spec in specs]
-        fresh = [spec.part(names) for spec, names in zip(specs, left, strict=True) if names]
+        fresh = [spec.part(names) for spec in specs if (names := [name for name in spec.names if name not in known])]
         plans = plan.make(fresh or specs, target) if dry_run or (fresh and len(runs) > 1) else []
         if plans:
             plan.show(console, plans, target)
         if dry_run:
             return 0
-        try:
+        with _own_errors(records):
             records.open(config, extend)
             with records.writing(), contextlib.closing(records):
-                begun = set(itertools.chain.from_iterable(manifest.parts(records).values()))
-                if jax.process_index() == 0 and begun != known:
+                if jax.process_index() == 0 and begun(records) != known:
                     raise UserError(
                         f"--workdir={records.path} was begun by another command meanwhile: run the same command again, "
                         "which goes on from there."
@@ -133,20 +130,29 @@ def run(
                 # All processes read from it which parts there are, and one writes it.
                 devices.wait_for_processes("the manifest is written")
                 return Session(prepared, records, console).run(stop)
-        except UserError as error:
-            raise _own(str(error)) from error
-        except (jax.errors.JaxRuntimeError, ValueError) as error:
-            if not devices.is_lost_process(error):
-                raise
-            raise UnsharedError(
-                f"--workdir={records.path}: another process of this training has ended: start all of them again with "
-                "the same command, which resumes from the last checkpoint."
-            ) from error
 
 
-def _own(message: str) -> UserError:
-    """The error of this process alone, if several train: it must not wait for the others, which wait for it."""
-    return UnsharedError(message) if jax.process_count() > 1 else UserError(message)
+def begun(records: Workdir) -> set[str]:
+    """The runs that have a part in the manifest."""
+    return set(itertools.chain.from_iterable(manifest.parts(records).values()))
+
+
+@contextlib.contextmanager
+def _own_errors(records: Workdir) -> Iterator[None]:
+    """Where several processes train: an error of this one alone must not wait for the others, which wait for it."""
+    try:
+        yield
+    except UserError as error:
+        if jax.process_count() == 1:
+            raise
+        raise UnsharedError(str(error)) from error
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        if not devices.is_lost_process(error):
+            raise
+        raise UnsharedError(
+            f"--workdir={records.path}: another process of this training has ended: start all of them again with the "
+            "same command, which resumes from the last checkpoint."
+        ) from error
 
 
 def prepare(console: Console, config: Config, tokens: TokenCache | None = None, *, trains: bool = True) -> Prepared:
@@ -297,8 +303,7 @@ class Session:
             self._console.print(f"warning     {problem}: repaired from intact files; the old ones are in set_aside/")
         if checked.problems:
             self._records.set_aside(METRICS, TRACES, RESULTS, documents.FILE)
-            known = itertools.chain.from_iterable(manifest.parts(self._records).values())
-            self._records.keep_only(set(known))
+            self._records.keep_only(begun(self._records))
         return dict(checked.rows), checked.ended
 
     def run(self, stop: StopSignal) -> int:
