@@ -171,7 +171,7 @@ def get(text: str, field: str = "config.model.activation") -> Activation:
             given twice or out of their domain.
     """
     field = f"{field}={text!r}" if field else repr(text)
-    match = _TEXT.fullmatch(text)
+    match = _TEXT.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise UserError(f"{field} is malformed: write a name, or a name with parameters like 'gelu_scale(s=0.25)'.")
     name, arguments = match.groups()

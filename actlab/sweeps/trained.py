@@ -124,7 +124,7 @@ def _require_registered(config: Config) -> None:
             raise UserError(f"{error} {words}") from error
 
 
-def load(workdir: pathlib.Path, run: str | None = None) -> Trained:
+def load(workdir: str | pathlib.Path, run: str | None = None) -> Trained:
     """Reads a run from a workdir without changing anything in it, so that it works during training too.
 
     `run` is the name of a run, needed if the workdir is a sweep's.
@@ -133,7 +133,7 @@ def load(workdir: pathlib.Path, run: str | None = None) -> Trained:
         UserError: if the folder is not a workdir, has no run of that name or no sound checkpoint of it, or if the run
             diverged.
     """
-    workdir = with_runs(workdir)
+    workdir = with_runs(pathlib.Path(workdir))
     config, tokenizer, part, lanes, index = find(workdir, run)
     model, objective = model_of(config), objective_of(config, tokenizer)
     # Reading does not depend on how the devices of the training were divided; here there may be fewer.

@@ -92,6 +92,8 @@ def test_parameters_ride_in_the_name():
         ("gleu", "did you mean 'gelu'"),
         ("Dense", "'selu'"),
         ("", "malformed"),
+        (3, "=3 is malformed"),
+        (None, "=None is malformed"),
         ("gelu_scale(s=0.3", "malformed"),
         ("gelu_scale(s=0.3)x", "malformed"),
         ("gelu_scale()", "malformed at ''"),

@@ -162,7 +162,7 @@ def test_neither_training_nor_reading_goes_on_with_an_edited_function(config, be
     assert (tmp_path / "w/manifest.json").read_bytes() == before
     bent(relu)
     assert run(config, tmp_path / "w") == 0
-    assert trained.load(tmp_path / "w").step == 12
+    assert trained.load(str(tmp_path / "w")).step == 12
     bent(tanh)
     with pytest.raises(UserError, match="was begun with another 'bent'"):  # and not "already finished"
         run(config, tmp_path / "w")
