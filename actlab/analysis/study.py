@@ -28,7 +28,6 @@ from actlab.workdir.traces import read_censuses
 FILE = "study.py"
 _DIGITS = 9
 _ASIDE: tuple[config_lib.Role, ...] = ("external", "recording")  # roles of fields on which no loss depends
-_NAMES = {"CLAIMS": dict, "QUESTIONS": tuple, "ORDERS": dict}
 _ASKED = "write for example ('gelu<relu', 'silu<relu'), or ('gelu<relu',) for one"
 
 
@@ -64,10 +63,13 @@ def load(path: pathlib.Path, folder: pathlib.Path | None = None) -> Study:
         UserError: for a file that cannot be read or fails, or whose CLAIMS are not contrasts.
     """
     module = user_code.run(str(path), f"--study={path}")
-    claims, questions, orders = (getattr(module, name, kind()) for name, kind in _NAMES.items())
-    for (name, kind), value in zip(_NAMES.items(), (claims, questions, orders), strict=True):
-        if not isinstance(value, (list, tuple) if kind is tuple else kind):
-            raise UserError(f"{path}: {name} is not a {kind.__name__}: {_ASKED if kind is tuple else 'write a dict'}.")
+    claims, orders = getattr(module, "CLAIMS", {}), getattr(module, "ORDERS", {})
+    questions = getattr(module, "QUESTIONS", ())
+    for name, value in {"CLAIMS": claims, "ORDERS": orders}.items():
+        if not isinstance(value, dict):
+            raise UserError(f"{path}: {name} is not a dict: write a dict.")
+    if not isinstance(questions, (list, tuple)):
+        raise UserError(f"{path}: QUESTIONS is not a tuple: {_ASKED}.")
     for text in questions:
         if not isinstance(text, str) or text.count("<") != 1:
             raise UserError(f"{path}: QUESTIONS has {text!r}: {_ASKED}.")

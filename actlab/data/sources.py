@@ -206,39 +206,13 @@ def find_texts(given: Path, *, paired: bool = False, field: str = FIELD) -> Text
     Raises:
       UserError: nothing that can be read, one of train.txt and valid.txt is missing, or a field for plain text.
     """
-    if given.is_file() and not paired:
-        found, others = ([given], []) if formats.format_of(given) else ([], [given])
-    elif given.is_dir():
-        pattern = "*" if paired else "**/*"
-        is_ours = functools.cache(_is_ours)
-        seen = [path for path in sorted(given.glob(pattern)) if _is_visible(path, given, is_ours)]
-        for folder in (given, *(path for path in seen if path.is_dir() and not paired)):
-            if not os.access(folder, os.R_OK | os.X_OK):
-                raise UserError(f"{folder} cannot be read: change its permissions.")
-        found = [path for path in seen if path.is_file() and formats.format_of(path)]
-        # Links to folders are not followed.
-        others = [path for path in seen if not formats.format_of(path) and path.is_file()]
-        others += [path for path in seen if path.is_symlink() and not path.is_file()]
-    else:
-        wanted = "the folder that holds train.txt and valid.txt" if paired else "a file or a folder of text"
-        raise UserError(f"{str(given)!r} is not {'a folder' if paired else 'there'}: give {wanted}.")
-    pair = [given / TRAIN_FILE, given / VALIDATION_FILE]
+    found, others = _files(given, paired)
     if paired:
-        if missing := [path for path in pair if path not in found]:
+        train, divided = [given / TRAIN_FILE], [given / VALIDATION_FILE]
+        if missing := [path for path in (*train, *divided) if path not in found]:
             raise UserError(f"{str(given)!r} lacks {missing[0].name}: put the text of that split there.")
-        train, divided = pair[:1], pair[1:]
     else:
-        roles: dict[str | None, list[Path]] = collections.defaultdict(list)
-        for path in found:
-            roles[_role(path, given)].append(path)
-        train, divided = roles["train"], roles["validation"] or roles["test"]
-        if given.is_dir() and roles["validation"] and not set(found) - {*roles["validation"], *roles["test"]}:
-            raise UserError(
-                f"{str(given)!r} holds validation text alone ({_listed(roles['validation'])}): put the training text "
-                "beside it as train.txt, or rename it to have it divided."
-            )
-        if not (train and divided):
-            train, divided = [], [path for path in found if path not in roles["test"]] or found
+        train, divided = _splits(found, given)
     if not divided:
         there = f"it has {_listed(others)}" if others else "it is empty"
         raise UserError(
@@ -253,6 +227,40 @@ def find_texts(given: Path, *, paired: bool = False, field: str = FIELD) -> Text
     read = {*train, *divided}
     unread = [*others, *(path for path in found if path not in read)]
     return TextFiles(given, tuple(train), tuple(divided), tuple(unread), field)
+
+
+def _files(given: Path, paired: bool) -> tuple[list[Path], list[Path]]:
+    """The files that may be read, and those that cannot."""
+    if given.is_file() and not paired:
+        return ([given], []) if formats.format_of(given) else ([], [given])
+    if not given.is_dir():
+        wanted = "the folder that holds train.txt and valid.txt" if paired else "a file or a folder of text"
+        raise UserError(f"{str(given)!r} is not {'a folder' if paired else 'there'}: give {wanted}.")
+    is_ours = functools.cache(_is_ours)
+    seen = [path for path in sorted(given.glob("*" if paired else "**/*")) if _is_visible(path, given, is_ours)]
+    for folder in (given, *(path for path in seen if path.is_dir() and not paired)):
+        if not os.access(folder, os.R_OK | os.X_OK):
+            raise UserError(f"{folder} cannot be read: change its permissions.")
+    found = [path for path in seen if path.is_file() and formats.format_of(path)]
+    # Links to folders are not followed.
+    others = [path for path in seen if not formats.format_of(path) and path.is_file()]
+    return found, others + [path for path in seen if path.is_symlink() and not path.is_file()]
+
+
+def _splits(found: Sequence[Path], given: Path) -> tuple[list[Path], list[Path]]:
+    """Training files, and those that are divided: the held-out ones, or all if the names tell no two splits."""
+    roles: dict[str | None, list[Path]] = collections.defaultdict(list)
+    for path in found:
+        roles[_role(path, given)].append(path)
+    train, held_out = roles["train"], roles["validation"] or roles["test"]
+    if given.is_dir() and roles["validation"] and not set(found) - {*roles["validation"], *roles["test"]}:
+        raise UserError(
+            f"{str(given)!r} holds validation text alone ({_listed(roles['validation'])}): put the training text "
+            "beside it as train.txt, or rename it to have it divided."
+        )
+    if train and held_out:
+        return train, held_out
+    return [], [path for path in found if path not in roles["test"]] or list(found)
 
 
 def _is_visible(path: Path, folder: Path, is_ours: Callable[[Path], bool]) -> bool:
