@@ -6,8 +6,8 @@
 One job per program, in WORKDIR/jobs; their results are gathered in WORKDIR, as actlab.main would leave them. Without
 --workdir the folder is runs/CONFIG-FINGERPRINT. The same command again continues: finished jobs are not run again,
 queued jobs are found in the queue. --extend also trains runs that were added to the sweep since the workdir was begun.
-Exit codes: 0 all jobs are done, 1 a job failed (its log is named), 2 the input must change, 130 and 143 stopped by
-SIGINT and SIGTERM.
+Exit codes: 0 all jobs are done, 1 a job failed (its log is named), 2 the input must change, 129, 130 and 143
+stopped by SIGHUP, SIGINT and SIGTERM.
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,6 @@
 """The loop: trains a program from its newest checkpoint to its last step. Evaluates, probes, logs, saves, stops."""
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -335,7 +336,7 @@ class Prober:
 
 
 class StopSignal:
-    """While the context is open, SIGTERM and SIGINT do not end the process: calling the object says whether to stop.
+    """While the context is open, SIGINT, SIGTERM and SIGHUP do not end the process: a call says whether to stop.
 
     With `later` that begins with `hold`. Until then Ctrl-C interrupts as ever but is remembered, since Python drops an
     exception that is raised in a callback of its garbage collector.
@@ -349,6 +350,7 @@ class StopSignal:
         self._later = later
         self._n_calls = 0
         self._before: dict[int, Any] = {}
+        self._terminals: list[int] = []  # of standard output and standard error
 
     def __call__(self) -> bool:
         """Whether to stop; all processes must call equally often."""
@@ -373,7 +375,8 @@ class StopSignal:
             return
         # With many processes a handler of ours would take SIGTERM away from JAX's notifier.
         is_one = jax.process_count() == 1
-        for number in (signal.SIGINT, signal.SIGTERM) if is_one else (signal.SIGINT,):
+        self._terminals = [descriptor for descriptor in (1, 2) if os.isatty(descriptor)]
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if is_one else (signal.SIGINT,):
             if signal.getsignal(number) is not signal.SIG_IGN:  # as SIGINT is in a shell's background
                 self._before.setdefault(number, signal.signal(number, self._receive))
         if self.received and not is_one:
@@ -386,12 +389,21 @@ class StopSignal:
     def _receive(self, number: int, frame: types.FrameType | None) -> None:
         # A second signal ends the process at once: an exception might be swallowed, and orbax logs those in its saves.
         # Where a person types Python, Ctrl-C ends only what was typed. Set before it is said, so that it is true then.
+        self.received = number
+        if number == signal.SIGHUP:
+            # The terminal is gone, and may say so twice: nothing can be written to it any more.
+            signal.signal(number, signal.SIG_IGN)
+            for descriptor in self._terminals:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+            return
         before = self._before[number]
         signal.signal(number, signal.SIG_DFL if callable(before) and not hasattr(sys, "ps1") else before)
         # Straight to the terminal: what prints may be interrupted in the middle of a line by this very signal.
         again = "; Ctrl-C again ends at once, without saving" if number == signal.SIGINT else ""
-        os.write(2, f"\nstopping    saving a checkpoint first{again}\n".encode())
-        self.received = number
+        with contextlib.suppress(
+            OSError
+        ):  # its reader may be gone, as after Ctrl-C in `actlab train ... 2>&1 | tee LOG`
+            os.write(2, f"\nstopping    saving a checkpoint first{again}\n".encode())
         if jax.process_count() > 1:
             self._hand_on()
 

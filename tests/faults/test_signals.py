@@ -2,6 +2,7 @@
 
 import gc
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -100,6 +101,31 @@ def test_ctrl_c_while_it_trains(begin, tmp_path, times):
         process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=120)[1]
     assert process.returncode == (130 if times == 1 else -signal.SIGINT) and "Traceback" not in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_saves_though_nobody_reads_what_it_says(begin, tmp_path, number):
+    """As after Ctrl-C in `actlab train ... 2>&1 | tee LOG`, which ends tee at once."""
+    process = begin()
+    wait_for_rows(process, tmp_path / "w")
+    process.stderr.close()
+    process.send_signal(number)
+    assert process.wait(timeout=120) == 128 + number and list((tmp_path / "w/checkpoints").glob("*/*"))
+
+
+def test_it_saves_when_its_terminal_hangs_up(begin, tmp_path):
+    ours, theirs = os.openpty()
+    process = begin(stdout=theirs, stderr=theirs, stdin=subprocess.DEVNULL)
+    os.close(theirs)
+    metrics = tmp_path / "w/metrics.jsonl"
+    while not (metrics.is_file() and metrics.read_text().count("\n") > 40):  # read, or the terminal would be full
+        if select.select([ours], [], [], 0.02)[0]:
+            os.read(ours, 65536)
+    os.kill(process.pid, signal.SIGSTOP)  # so that it writes nothing between the two
+    os.close(ours)
+    for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGCONT):  # the kernel and the shell both say it
+        os.kill(process.pid, number)
+    assert process.wait(timeout=120) == 129 and list((tmp_path / "w/checkpoints").glob("*/*"))
 
 
 @pytest.mark.parametrize("words", [[], ["validate", "--help"], ["data", "list"]])
