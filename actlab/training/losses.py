@@ -46,7 +46,11 @@ class Examples(NamedTuple):
     @property
     def counted(self) -> Float[Array, "*N B L"] | Float[np.ndarray, "*N B L"]:
         """Weights of tokens in measurements of hidden units: of those that are not padding, or that have a target."""
-        return self.weights if self.real is None else self.real.astype(self.weights.dtype)
+        if self.real is not None:
+            return self.real.astype(self.weights.dtype)
+        if self.places is not None:  # rows without padding, of which some positions have a target
+            return jnp.ones(self.tokens.shape, self.weights.dtype)
+        return self.weights
 
 
 def loss(model: Model, params: Any, examples: Examples, key: PRNGKeyArray | None = None) -> Float[Array, ""]:

@@ -29,6 +29,7 @@ from actlab.interop import huggingface
 from actlab.sweeps import announce, existing, origin, plan, session, trained
 from actlab.training import generation, program_spec
 from actlab.training.losses import Examples
+from actlab.training.objectives import NextToken
 
 WISH = {"finetune.task": "wish", "model.n_classes": 2}
 
@@ -445,13 +446,14 @@ def some(rows_BL, number):
     return every(rows_BL, number)._replace(real=real.at[:, 0].set(True))
 
 
-def mean_output(model, params, index, rows_NBL, examples_of):
+def mean_output(model, params, index, rows_NBL, examples_of, text_BL=None):
     """Of one block's feed-forward, over the tokens that count."""
     total, n = 0.0, 0.0
     units = jax.jit(lambda params, one: model.hidden(params, one.tokens, real_BL=one.real)[2][index].a_TF)
     down = params[f"block_{index}"]["feed_forward"]["down"]
     for one in map(examples_of, rows_NBL, range(len(rows_NBL))):
         real_T = np.ones(one.tokens.size) if one.real is None else np.asarray(one.real).reshape(-1)
+        real_T = real_T if text_BL is None else text_BL.reshape(-1)
         outputs_TD = np.asarray(units(params, one), np.float64) @ np.asarray(down["kernel"]) + np.asarray(down["bias"])
         total, n = total + (outputs_TD * real_T[:, None]).sum(axis=0), n + real_T.sum()
     return total / n
@@ -471,6 +473,24 @@ def test_the_mean_output_of_the_first_swapped_block_stays(tiny, kind):
     # The second block sees other inputs than its mean was taken on; it is folded for those it had.
     second = folded["block_1"]["feed_forward"]["down"]["bias"] - params["block_1"]["feed_forward"]["down"]["bias"]
     assert np.abs(second).max() > 1e-3
+
+
+def test_padding_of_a_decoder_is_not_text(tiny):
+    """Its attention needs no mask: what counts is told by the weights of the targets."""
+    config = replace(tiny, **{**FOLDED, "model.kind": "decoder"}).model
+    before, after = models.build(config), models.build(config, swap=SwapConfig("gelu", "relu", 1))
+    params, padding = drawn(before), config.vocab_size - 1
+    rows_NBW = np.full((1, 4, config.context + 1), padding, np.int32)
+    rows_NBW[..., 1:4] = np.random.default_rng(0).integers(0, padding, (1, 4, 3))
+    text_BL = np.zeros((4, config.context), bool)
+    text_BL[:, :4] = True  # the mark at the beginning and three tokens; the target of the last is the mark at the end
+
+    def examples_of(rows_BW, number):
+        return NextToken(padding).training(jnp.asarray(rows_BW), jax.random.key(number))
+
+    whole = mean_output(before, params, 0, rows_NBW, examples_of, text_BL)
+    folded = origin.folded(before, after, params, rows_NBW, examples_of)
+    np.testing.assert_allclose(mean_output(after, folded, 0, rows_NBW, examples_of, text_BL), whole, atol=2e-5)
 
 
 def test_nothing_but_biases_of_swapped_blocks_changes(tiny):
