@@ -215,7 +215,9 @@ def costs(model: Model, read: float = 1.0) -> Costs:
     """Counts from shapes alone; nothing is computed. `read` is the share of tokens at which logits are made."""
     spec, shapes_of = model.spec, shapes(model)
     total = sum(leaf.size for leaf in jax.tree.leaves(shapes_of))
-    embeddings = [leaf for name, leaf in shapes_of.items() if name.endswith("_embedding") or name == "output"]
+    embeddings = [
+        leaf for name, leaf in shapes_of.items() if name.endswith("_embedding") or name in ("output", "output_bias")
+    ]
     non_embedding = total - sum(leaf.size for leaf in jax.tree.leaves(embeddings))
     matrices = 3 if activations.get(spec.activation).gated else 2
     feed_forward = matrices * spec.d_model * spec.d_hidden

@@ -225,6 +225,14 @@ def test_costs_count_the_head_by_the_share_of_tokens_it_reads(tiny):
     assert everywhere - costs.flops_per_token == 6 * 0.75 * (128 * 128 + 128 * 24)
 
 
+def test_costs_count_the_bias_of_the_logits_as_embedding(tiny):
+    tied, untied = (
+        models.costs(models.build(replace(tiny, **{**BERT, "model.tie_embeddings": tie}).model))
+        for tie in (True, False)
+    )
+    assert tied.non_embedding == untied.non_embedding and tied.parameters < untied.parameters
+
+
 def test_costs_count_the_projection_of_narrow_embeddings(tiny):
     sizes = {"model.d_model": 128, "model.d_embedding": 64, "model.n_layers": 1, "model.d_ff": 32}
     model, params, tokens = build(tiny, VARIANTS[2], **sizes, **{"model.activation": "relu"})
