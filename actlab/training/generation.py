@@ -1,6 +1,7 @@
 """Sampling text from a trained decoder, one position per step over a key-value cache."""
 
 import functools
+import numbers
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ from actlab.data.tokenizer_kinds import Tokenizer
 from actlab.errors import UserError, shown
 from actlab.models.model import Cache, Model, Params
 
-COLDEST = 1e-6  # the lowest temperature at which logits stay finite
+COLDEST = 1e-6  # below it every draw is the most likely token, which 0 takes without dividing
 HOTTEST = 1_000_000  # from which on every token is equally likely
 
 
@@ -34,13 +35,12 @@ def write_text(
     When the context is full, the model continues from its second half.
 
     Raises:
-        UserError: for an encoder, a prompt that is not valid text, a number out of its range, or a temperature at which
-            logits overflow.
+        UserError: for an encoder, a prompt that is not valid text, or a number out of its range.
     """
     if not isinstance(prompt, str):
         raise UserError(f"prompt={shown(prompt)} must be a text.")
-    if not 0 <= temperature < HOTTEST:  # also for nan
-        raise UserError(f"temperature={temperature:g} must be a number from 0 to below {HOTTEST:,}.")
+    if not isinstance(temperature, numbers.Real) or not 0 <= temperature < HOTTEST:  # also for nan
+        raise UserError(f"temperature={shown(temperature)} must be a number from 0 to below {HOTTEST:,}.")
     for name, number, least in (("n_tokens", n_tokens, 1), ("top_k", top_k, 0), ("seed", seed, 0)):
         if not isinstance(number, (int, np.integer)) or not least <= number < 2**31:
             raise UserError(f"{name}={shown(number)} must be a whole number from {least} to {2**31 - 1:,}.")
@@ -57,7 +57,8 @@ def write_text(
     context = model.spec.context
     # The model may have more ids than the tokenizer, whose vocabulary is padded to a multiple of 64.
     names = [name for name in (model.spec.activation, model.spec.swapped_to) if name]
-    draw = _completion(model, tuple(map(activations.get, names)), tokenizer.vocab_size, temperature, top_k)
+    functions = tuple(map(activations.get, names))
+    draw = _completion(model, functions, tokenizer.vocab_size, float(temperature), top_k)
     written = [tokenizer.end_of_text, *tokenizer.encode(prompt).tolist()]
     n_prompt = len(written)
     key = jax.random.key(seed)
