@@ -198,7 +198,9 @@ class Link:
         """Our parameters from their tensors."""
         if not self.theirs:
             return {path: np.zeros(full[path], np.float32) for path in self.ours}
-        arrays = [(array.T if self.transposed else array)[self.skip :] + np.float32(self.plus) for array in arrays]
+        arrays = [(array.T if self.transposed else array)[self.skip :] for array in arrays]
+        if self.plus:  # adding 0 would turn -0.0 into 0.0
+            arrays = [array + np.float32(self.plus) for array in arrays]
         whole = self._by_kind(_joined(arrays))
         ends = np.cumsum([full[path][-1] for path in self.ours])[:-1]
         return dict(zip(self.ours, np.split(whole, ends, axis=-1), strict=True))
@@ -209,7 +211,7 @@ class Link:
         if self.skip:
             whole = np.concatenate([np.zeros((self.skip, *whole.shape[1:]), np.float32), whole])
         ends = np.cumsum(self._sizes(whole.shape[-1]))[:-1]
-        parts = [part - np.float32(self.plus) for part in np.split(whole, ends, axis=-1)]
+        parts = np.split(whole - np.float32(self.plus) if self.plus else whole, ends, axis=-1)
         return {name: part.T if self.transposed else part for name, part in zip(self.theirs, parts, strict=True)}
 
     def _sizes(self, whole: int) -> Shape:
