@@ -94,12 +94,12 @@ class Forecast:
         least = judgement.detectable(max(self.seeds, self.first_look), 1.0, self.n_tests)
         if self.sd is not None:
             return (
-                f"{least * self.sd:.3f} {self.unit} would be found with 80% power, if their standard deviation stays "
+                f"{least * self.sd:.2g} {self.unit} would be found with 80% power, if their standard deviation stays "
                 f"{self.sd:.2g}"
             )
         if self.typical:
             return (
-                f"{least * TYPICAL_SD:.3f} nats/byte would be found with 80% power, if their standard deviation is as "
+                f"{least * TYPICAL_SD:.2g} nats/byte would be found with 80% power, if their standard deviation is as "
                 f"in our studies, {TYPICAL_SD:g}"
             )
         return f"{least:.1f} standard deviations of a difference paired by seed would be found with 80% power"
