@@ -142,8 +142,8 @@ class MaskedToken(Objective):
         examples = jax.tree.map(np.asarray, _masked(self, jax.random.key(VALIDATION_SEED), rows))
         if not examples.weights.any():
             raise UserError(
-                f"config.data.mask_fraction={self.fraction} chooses no token of the validation or test set: raise it, "
-                "model.context or train.eval_tokens."
+                f"config.data.mask_fraction={self.fraction} chooses no token of the validation or test set: raise "
+                "it if it is below 1, model.context or train.eval_tokens."
             )
         return examples
 
