@@ -24,11 +24,12 @@ from actlab.errors import UserError
 COORDINATOR = "JAX_COORDINATOR_ADDRESS"
 BATCH = ("data", "fsdp")  # the mesh axes that the batch is split along
 CGROUP = pathlib.Path("/sys/fs/cgroup")
+OWN_CGROUP = pathlib.Path("/proc/self/cgroup")  # lines like 0::/system.slice/job_7, of version 1 9:memory:/job_7
 # What a container may take, what it has taken, and how much of that are files that the kernel gives back: of version 2,
 # and of version 1.
 LIMITS = (
-    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
-    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
+    ("", "memory.max", "memory.current", "memory.stat", "inactive_file"),
+    ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat", "total_inactive_file"),
 )
 RESERVE = 0.1  # share of memory left for evaluation, checkpoints and fragmentation
 _REPEATS = 14  # products in one timed call, an even number
@@ -228,12 +229,17 @@ def free_memory() -> int:
     for line in meminfo.read_text().splitlines() if meminfo.exists() else ():
         if line.startswith("MemAvailable:"):
             host = int(line.split()[1]) * 1024
-    # A container may have less, and its kernel ends what takes more without a word.
-    for *names, stat, cache in LIMITS:
+    # A container or a job may have less, and the kernel ends what takes more without a word.
+    groups = {pathlib.PurePosixPath()}
+    for line in OWN_CGROUP.read_text().splitlines() if OWN_CGROUP.exists() else ():
+        group = pathlib.PurePosixPath(line.split(":", 2)[-1].lstrip("/"))
+        groups |= {group, *group.parents}
+    for (kind, *names, stat, cache), group in itertools.product(LIMITS, groups):
+        folder = CGROUP / kind / group
         with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
-            limit, used = (int((CGROUP / name).read_text()) for name in names)
+            limit, used = (int((folder / name).read_text()) for name in names)
             with contextlib.suppress(OSError, ValueError):
-                facts = dict(line.split() for line in (CGROUP / stat).read_text().splitlines())
+                facts = dict(line.split() for line in (folder / stat).read_text().splitlines())
                 used -= int(facts.get(cache, 0))
             host = min(host, max(0, limit - used))
     return host // jax.local_device_count()

@@ -48,17 +48,22 @@ def test_open_sizes_take_as_many_devices_as_divide_lanes_and_batch(n_devices, si
     assert (mesh.shape["lane"], mesh.shape["data"]) == expected
 
 
-@pytest.mark.parametrize("names", devices_lib.LIMITS)
-def test_a_container_has_no_more_memory_than_its_limit(names, monkeypatch, tmp_path):
+@pytest.mark.parametrize("group", ["", "slice/job_7", "slice"], ids=["container", "job", "above"])
+@pytest.mark.parametrize("names", devices_lib.LIMITS, ids=["v2", "v1"])
+def test_a_container_or_job_has_no_more_memory_than_its_limit(names, group, monkeypatch, tmp_path):
+    kind, limit, used, stat, cache = names
     monkeypatch.setattr(devices_lib, "CGROUP", tmp_path)
+    monkeypatch.setattr(devices_lib, "OWN_CGROUP", tmp_path / "own")
+    if group:
+        (tmp_path / "own").write_text(f"8:pids:/\n{'9:memory:' if kind else '0::'}/slice/job_7\n")
     before = devices_lib.free_memory() * jax.local_device_count()
     assert before > 3 << 20
-    limit, used, stat, cache = names
-    (tmp_path / limit).parent.mkdir(exist_ok=True)
+    folder = tmp_path / kind / group
+    folder.mkdir(parents=True, exist_ok=True)
     for name, content in ((limit, 5 << 20), (used, 3 << 20), (stat, f"rss 1\n{cache} {1 << 20}")):
-        (tmp_path / name).write_text(f"{content}\n")
+        (folder / name).write_text(f"{content}\n")
     assert devices_lib.free_memory() * jax.local_device_count() == 3 << 20
-    (tmp_path / names[0]).write_text("max\n")
+    (folder / limit).write_text("max\n")
     assert devices_lib.free_memory() * jax.local_device_count() > 3 << 20
 
 
