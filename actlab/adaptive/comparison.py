@@ -25,7 +25,7 @@ from rich.console import Console
 from actlab import config as config_lib
 from actlab.adaptive import judgement, outcomes, page, search
 from actlab.adaptive.answer import Answer, Measured, Width
-from actlab.adaptive.forecast import Forecast
+from actlab.adaptive.forecast import SPARE_SEEDS, Forecast
 from actlab.adaptive.judgement import BLOCK, PairState
 from actlab.adaptive.outcomes import Judged
 from actlab.adaptive.search import Found
@@ -280,7 +280,7 @@ class Comparison:
             search_runs=to_search,
             seeds=max(seeds, fewest),
             first_look=first,
-            least=self._spent() + searching + 1.1 * cost(first),
+            advised=self._spent() + searching + 1.1 * cost(first + SPARE_SEEDS),
             n_tests=self._n_tests(),
             unit=base.unit,
             sd=max(base.sd(*pair) or 0.0 for pair in pairs) if base.seeds >= first else None,

@@ -10,6 +10,8 @@ from actlab.errors import UserError
 # Standard deviation of differences paired by seed, in nats per byte, before any are known: ReLU less GELU at 0.12M
 # parameters, fan_in, at the three best rates of experiments/initialisation.
 TYPICAL_SD = 0.006
+# Seeds beyond the fewest that a budget should buy: 7 seeds of a pair find 44 standard deviations, 10 find 2.3.
+SPARE_SEEDS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,7 +19,7 @@ class Forecast:
     """How many runs the search for the learning rates has left, and how many seeds the rest of the budget judges by.
 
     `run_seconds` is what a run takes, by width; `n_tests` share the 5%; `first_look` is the fewest seeds that can
-    decide anything, `least` the smallest budget that trains so many. `sd` is the largest standard deviation of the
+    decide anything, `advised` a budget that trains SPARE_SEEDS more. `sd` is the largest standard deviation of the
     differences between the seeds there are, in `unit`, None before the first look; `typical` whether TYPICAL_SD is for
     such models. `is_over` says that more seeds would decide nothing.
     """
@@ -29,7 +31,7 @@ class Forecast:
     search_runs: float
     seeds: int
     first_look: int
-    least: float
+    advised: float
     n_tests: int
     unit: str
     sd: float | None
@@ -49,18 +51,19 @@ class Forecast:
         """
         if self.seeds >= self.first_look:
             return
-        given, needed, n_widths = duration(self.budget), duration(self.least), len(self.run_seconds)
+        given, n_widths = duration(self.budget), len(self.run_seconds)
+        advice = f"give --budget={duration(self.advised)}, which trains {self.first_look + SPARE_SEEDS}"
         if n_widths > 1:
             seed = self.n_activations * sum(self.run_seconds.values())
             raise UserError(
                 f"--budget={given} is too short for --scales={n_widths}: a seed of {self.n_activations} activations at "
                 f"{n_widths} widths takes about {duration(seed)}, and fewer than {self.first_look} seeds decide "
-                f"nothing, whatever the difference; give --budget={needed} or more, or fewer scales."
+                f"nothing, whatever the difference; {advice}, or fewer scales."
             )
         raise UserError(
             f"--budget={given} is too short: a run takes about {duration(self.run)}, and a comparison of "
             f"{self.n_activations} activations needs the search for their learning rates and {self.first_look} seeds "
-            f"or more; give --budget={needed} or more, or a smaller model."
+            f"or more; {advice}, or take a smaller model."
         )
 
     def lines(self) -> list[str]:
