@@ -409,7 +409,7 @@ class Judgement:
 def require_margin(margin: float) -> None:
     """Raises UserError for a margin that is not positive and finite."""
     if not 0 < margin < math.inf:
-        raise UserError(f"margin={margin}: give a positive number, the largest difference that counts as none.")
+        raise UserError(f"--margin={margin:g}: give a positive number, the largest difference that counts as none.")
 
 
 def judge(effects: Sequence[Effect], margin: float = MARGIN, to_come: int = 0) -> list[Judgement]:

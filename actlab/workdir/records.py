@@ -17,6 +17,7 @@ import math
 import os
 import pathlib
 import shutil
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -111,7 +112,7 @@ class Workdir:
         try:
             yield
         except OSError as error:
-            if error.errno == errno.EPIPE:
+            if error.errno == errno.EPIPE or not _can_print():
                 raise  # of standard output: see actlab.__main__.program
             raise UserError(
                 f"{error.filename or self.path} cannot be written ({reason_of(error)}): make room, or remove what is "
@@ -335,6 +336,16 @@ def is_cut_short(path: pathlib.Path) -> bool:
     """Whether the file ends within a line, as after a kill."""
     content = path.read_bytes() if path.is_file() else b""
     return bool(content) and not content.endswith(b"\n")
+
+
+def _can_print() -> bool:
+    """Whether standard output can be written; what it could not take it still holds."""
+    try:
+        if sys.stdout:  # None if it was closed, as by >&-
+            sys.stdout.flush()
+    except OSError:
+        return False
+    return True
 
 
 def _row(path: pathlib.Path, number: int, line: bytes, fields: Sequence[str]) -> Row:
