@@ -312,7 +312,7 @@ def folded(
 
     def sums(batch: tuple[Array, Array]) -> tuple[Array, dict[int, Array]]:
         examples = examples_of(*batch)
-        _, _, hidden = before.hidden(params, examples.tokens, examples.segments, examples.real)
+        _, _, hidden = before.hidden(params, examples.tokens, real_BL=examples.real)
         counted_T = (jnp.asarray(examples.counted) > 0).reshape(-1).astype(jnp.float32)
         shifts = {index: _shift(hidden[index], *pair, counted_T) for index, pair in changed.items()}
         return counted_T.sum(), shifts

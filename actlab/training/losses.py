@@ -27,14 +27,12 @@ class Examples(NamedTuple):
     weights: Float[Array, "*N B K"]  # of the losses of the targets
     places: Int[Array, "*N B K"] | None = None  # None: every position, K = L
     real: Bool[Array, "*N B L"] | None = None  # False for padding; None: no padding
-    segments: Int[Array, "*N B L"] | None = None
 
     @property
     def inputs(self) -> dict[str, Any]:
         """The model's arguments beside its parameters."""
         return {
             "tokens_BL": self.tokens,
-            "segments_BL": self.segments,
             "real_BL": self.real,
             "places_BP": self.places,
         }
