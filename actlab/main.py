@@ -11,8 +11,8 @@
   python -m actlab.main --config=configs/tinystories_gelu.py --profile=trace
 
 Without --workdir the folder is runs/CONFIG-FINGERPRINT. The same command again resumes where the last one stopped, or
-says that the work is done. Exit codes: 0 finished, 2 the input must change (one sentence says how), and 129, 130 and
-143 stopped after saving by a terminal that hung up, by Ctrl-C and by SIGTERM; a second signal ends the process at once.
+says that the work is done. Exit codes: 0 finished, 2 the input must change (one sentence says how), and, stopped after
+saving, 130 by Ctrl-C, 143 by SIGTERM and 129 by a terminal that hung up. A second Ctrl-C or SIGTERM ends it at once.
 """
 
 from collections.abc import Sequence

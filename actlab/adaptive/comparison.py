@@ -333,7 +333,7 @@ class Comparison:
         return going
 
     def _fix_rates(self, found: Mapping[str, Found]) -> None:
-        """Ends the search; what has chosen the rates judges nothing, since it is written before the first fresh seed.
+        """Fixes the learning rates, before the first fresh seed: nothing that judges has chosen them.
 
         Raises:
             _NoRatesError: if there is no rate to judge at.

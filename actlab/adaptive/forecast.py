@@ -52,7 +52,7 @@ class Forecast:
         if self.seeds >= self.first_look:
             return
         given, n_widths = duration(self.budget), len(self.run_seconds)
-        advice = f"give --budget={duration(self.advised)}, which trains {self.first_look + SPARE_SEEDS}"
+        advice = f"give --budget={duration(self.advised)}, which is enough for {self.first_look + SPARE_SEEDS} seeds"
         if n_widths > 1:
             seed = self.n_activations * sum(self.run_seconds.values())
             raise UserError(

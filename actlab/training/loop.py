@@ -387,8 +387,6 @@ class StopSignal:
         self._before[number](number, frame)
 
     def _receive(self, number: int, frame: types.FrameType | None) -> None:
-        # A second signal ends the process at once: an exception might be swallowed, and orbax logs those in its saves.
-        # Where a person types Python, Ctrl-C ends only what was typed. Set before it is said, so that it is true then.
         self.received = number
         if number == signal.SIGHUP:
             # The terminal is gone, and may say so twice: nothing can be written to it any more.
@@ -396,13 +394,14 @@ class StopSignal:
             for descriptor in self._terminals:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
             return
+        # A second signal ends the process at once: an exception might be swallowed, and orbax logs those in its saves.
+        # Where a person types Python, Ctrl-C ends only what was typed. Set before it is said, so that it is true then.
         before = self._before[number]
         signal.signal(number, signal.SIG_DFL if callable(before) and not hasattr(sys, "ps1") else before)
         # Straight to the terminal: what prints may be interrupted in the middle of a line by this very signal.
         again = "; Ctrl-C again ends at once, without saving" if number == signal.SIGINT else ""
-        with contextlib.suppress(
-            OSError
-        ):  # its reader may be gone, as after Ctrl-C in `actlab train ... 2>&1 | tee LOG`
+        # Its reader may be gone, as after Ctrl-C in `actlab train ... 2>&1 | tee LOG`.
+        with contextlib.suppress(OSError):
             os.write(2, f"\nstopping    saving a checkpoint first{again}\n".encode())
         if jax.process_count() > 1:
             self._hand_on()

@@ -143,7 +143,7 @@ class MaskedToken(Objective):
         if not examples.weights.any():
             raise UserError(
                 f"config.data.mask_fraction={self.fraction} chooses no token of the validation or test set: raise "
-                "it if it is below 1, model.context or train.eval_tokens."
+                "model.context or train.eval_tokens, or the fraction if it is below 1."
             )
         return examples
 
