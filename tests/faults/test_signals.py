@@ -1,6 +1,8 @@
 """Ctrl-C at bad moments, once and twice, and output that cannot be written: a sentence, never a traceback."""
 
+import errno
 import gc
+import io
 import os
 import select
 import signal
@@ -13,8 +15,10 @@ import pytest
 
 from actlab import config as config_lib
 from actlab.config import replace
+from actlab.errors import UserError
 from actlab.sweeps import session
 from actlab.training.loop import StopSignal
+from actlab.workdir.records import Workdir
 
 
 def test_an_interrupt_that_python_drops_is_remembered(small_sweep, tmp_path, monkeypatch, capfd):
@@ -123,7 +127,7 @@ def test_it_saves_when_its_terminal_hangs_up(begin, tmp_path):
             os.read(ours, 65536)
     os.kill(process.pid, signal.SIGSTOP)  # so that it writes nothing between the two
     os.close(ours)
-    for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGCONT):  # the kernel and the shell both say it
+    for number in (signal.SIGHUP, signal.SIGCONT):
         os.kill(process.pid, number)
     assert process.wait(timeout=120) == 129 and list((tmp_path / "w/checkpoints").glob("*/*"))
 
@@ -196,3 +200,32 @@ def test_an_ignored_interrupt_stays_ignored_as_in_a_shells_background():
             assert stop()
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_terminal_that_hangs_up_may_say_so_twice():
+    with StopSignal(later=True) as stop:
+        stop.hold()
+        stop._terminals = []  # ours stays
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stop() and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    assert signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+
+
+class Output(io.StringIO):
+    """Standard output on a disk that may be full."""
+
+    is_full = False
+
+    def flush(self):
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(("is_full", "error"), [(True, OSError), (False, UserError)])
+def test_what_cannot_be_printed_is_not_blamed_on_the_workdir(tmp_path, monkeypatch, is_full, error):
+    output = Output()
+    output.is_full = is_full
+    monkeypatch.setattr(sys, "stdout", output)
+    with pytest.raises(error, match="Input/output error"), Workdir(tmp_path).writing():
+        raise OSError(errno.EIO, "Input/output error")
