@@ -250,3 +250,9 @@ def test_only_a_gpu_without_remat_holds_more_logits(tiny, monkeypatch, platform,
     monkeypatch.setattr(NamedSharding, "device_set", {id(device): device}.values())
     rows = NamedSharding(jax.make_mesh((1,), ("data",)), PartitionSpec("data"))
     assert models.build(tiny.model).on(rows, remat).spec.large_chunks == bool(large)
+
+
+def test_every_token_of_rows_without_padding_counts_though_few_have_a_target():
+    few_BK = jnp.ones((2, 3), jnp.int32)
+    examples = losses.Examples(jnp.ones((2, 8), jnp.int32), few_BK, few_BK / 6, places=few_BK)
+    np.testing.assert_array_equal(examples.counted, np.ones((2, 8)))
