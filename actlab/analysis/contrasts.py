@@ -233,7 +233,8 @@ def measure(contrast: Contrast, grid: Grid) -> Measured:
         over = {arm: rates if arm.at is None else (arm.at,) for arm in contrast.arms}
         fates = set[str]().union(*(grid.fates(arm.place, at, shared) for arm, at in over.items()))
         if not reason and not fates & ({""} if free else {"", "collapsed"}):
-            effect = Effect(values, reason="every run diverged, collapsed or learned nothing")
+            told = "every run diverged, collapsed or learned nothing; train longer, or at other learning rates"
+            effect = Effect(values, reason=told)
         if free:
             effect = dataclasses.replace(
                 effect,

@@ -145,7 +145,7 @@ def _alone(case: Case, activation: Activation) -> tuple[Function, tuple[Any, ...
 
 def _feed_forward(case: Case, activation: Activation) -> tuple[Function, tuple[Any, ...], int]:
     width = case.size.width
-    config = ModelConfig(activation=activation.name, d_model=width // 4, d_ff=width, vocab_size=2)
+    config = ModelConfig(activation=activation.name, d_model=width // 4, n_heads=1, d_ff=width, vocab_size=2)
     spec = models.build(config, jnp.dtype(case.dtype)).spec
     layer = layers.FeedForward(spec)
     x_TD = _normal((case.size.tokens, spec.d_model), "float32", 0)  # as it comes from the norm before it

@@ -13,6 +13,7 @@ from actlab.config.convert import (
 )
 from actlab.config.rules import (
     RotaryScaling as RotaryScaling,
+    require_model as require_model,
     require_path as require_path,
     rotary_scaling as rotary_scaling,
 )

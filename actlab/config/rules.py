@@ -174,6 +174,13 @@ def _axis(key: Any, values: Any) -> Axis:
     return ", ".join(paths), given
 
 
+def require_model(model: ModelConfig) -> None:
+    """Raises UserError for a field that takes other values, or fields that contradict each other."""
+    for entry in dataclasses.fields(ModelConfig):
+        checked(entry, getattr(model, entry.name), f"config.model.{entry.name}")
+    _check_model(model)
+
+
 def check(config: Config) -> None:
     """Raises UserError for fields that contradict each other, each within its own bounds."""
     _check_model(config.model)

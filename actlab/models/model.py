@@ -12,7 +12,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from actlab import activations
-from actlab.config import ModelConfig, SwapConfig
+from actlab.config import ModelConfig, SwapConfig, require_model
 from actlab.models import attention, layers, spec as spec_lib
 from actlab.models.decoder import Decoder
 from actlab.models.encoder import Encoder
@@ -178,8 +178,10 @@ def build(config: ModelConfig, dtype: DTypeLike = jnp.float32, swap: SwapConfig 
     """The model of a config, with another activation in some blocks.
 
     Raises:
-        UserError: for an unknown activation, one that a layer cannot use, or an open vocabulary size.
+        UserError: for a config that is no model, as when it was made by hand; an unknown activation, or one that a
+            layer cannot use; an open vocabulary size.
     """
+    require_model(config)
     return Model(spec_lib.resolve(config, dtype, swap))
 
 

@@ -12,7 +12,8 @@ import pytest
 import weights
 
 from actlab import activations, models
-from actlab.config import replace, rotary_scaling
+from actlab.config import ModelConfig, replace, rotary_scaling
+from actlab.errors import UserError
 from actlab.models import layers
 
 VARIANTS = [
@@ -30,6 +31,19 @@ def build(tiny, changes):
     model = models.build(replace(tiny, **changes).model)
     tokens = jax.random.randint(jax.random.key(1), (9, 8), 0, 24)
     return model, weights.drawn(model), tokens
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"position": "rotery"}, "config.model.position='rotery' .* 'rotary'"),
+        ({"d_model": 6, "n_heads": 4}, "config.model.d_model=6 is not divisible by config.model.n_heads=4"),
+        ({"n_layers": 0}, "config.model.n_layers=0 is too small"),
+    ],
+)
+def test_a_model_config_made_by_hand_is_checked(fields, told):
+    with pytest.raises(UserError, match=told):
+        models.build(ModelConfig(vocab_size=8, **fields))
 
 
 @functools.cache
