@@ -33,6 +33,7 @@ _DURATION = re.compile(r"(?:(?P<h>[\d.]+)h)?(?:(?P<m>[\d.]+)m)?(?:(?P<s>[\d.]+)s
 _LONGEST_LABEL = 150  # characters; the name of a folder has at most 255 bytes
 _LONGEST = 1e9  # seconds, 30 years
 _MOST_SCALES = 8
+_TEXTS = ("run", "activation", "data", "tokenizer", "status")  # columns of results.csv; the others hold numbers
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
@@ -57,10 +58,13 @@ def _named_as_in_python(function: Callable[P, T]) -> Callable[P, T]:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A trained run: its workdir, its row of results.csv and its logged losses; its model, once that is asked for."""
+    """A trained run: its workdir, its row of results.csv and its logged losses; its model, once that is asked for.
+
+    The cells of the row are numbers, but for its names, its status and empty ones.
+    """
 
     workdir: pathlib.Path
-    result: dict[str, str]
+    result: dict[str, str | float]
     history: Table
 
     @functools.cached_property
@@ -169,7 +173,8 @@ def train(config: Configured, *, workdir: str | pathlib.Path | None = None, **ch
     if code := session.run(_with_data(one, folder / "config.json"), label, folder, ["actlab.train"]):
         raise KeyboardInterrupt(f"stopped with exit code {code}: the same call resumes")
     records = Workdir(folder, writes=False)
-    return Run(folder, records.results()[0], Table(records.metrics()))
+    result = {name: cell if name in _TEXTS else _number(cell) for name, cell in records.results()[0].items()}
+    return Run(folder, result, Table(records.metrics()))
 
 
 def budget_seconds(text: str) -> float:
@@ -187,6 +192,13 @@ def budget_seconds(text: str) -> float:
         fault = "has no unit" if text.strip().isdecimal() else "is not a time, or longer than 30 years"
         raise UserError(f"--budget={text} {fault}: write for example --budget=90s, 30m, 1h or 2h30m.")
     return found
+
+
+def _number(cell: str) -> str | float:
+    try:
+        return int(cell) if re.fullmatch(r"-?\d+", cell) else float(cell)
+    except ValueError:
+        return cell  # empty
 
 
 def _is_whole(value: object) -> bool:

@@ -21,7 +21,8 @@ def test_a_run_is_trained_once_and_read_back(small_sweep, tmp_path):
     run = actlab.train(config, workdir=tmp_path / "w", seed=2, **{"model.activation": "relu"})
     assert run.result["run"] == "relu-lr0.001-seed2" and run.result["status"] == "finished"
     losses = [row["loss"] for row in run.history if row["split"] == "validation"]
-    assert losses[-1] == float(run.result["final_loss"]) < losses[0]
+    assert losses[-1] == run.result["final_loss"] < losses[0]
+    assert run.result["seed"] == 2 and isinstance(run.result["steps"], int) and run.result["learning_rate"] == 1e-3
     tokens = jnp.zeros((1, config.model.context), jnp.int32)
     logits, _ = run.model.apply(run.params, tokens)
     assert logits.shape[:2] == tokens.shape and bool(np.isfinite(logits).all())

@@ -20,8 +20,6 @@ from actlab.cli import command
 from actlab.console import tables
 from actlab.files import write_atomically
 
-_YOURS = " --activations=FILE registers one of your own."
-
 
 @command.entry
 def main(argv: Sequence[str]) -> None:
@@ -50,7 +48,7 @@ def main(argv: Sequence[str]) -> None:
 def _names(given: flags.FlagValues) -> tuple[str, ...]:
     """The names that are asked for, by default all, with those of the files of --activations."""
     command.register_activations(given.activations)
-    named = None if given.names is None else command.activation_names(given.names, "--names", _YOURS)
+    named = None if given.names is None else command.activation_names(given.names, "--names")
 
     from actlab import activations
 

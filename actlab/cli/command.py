@@ -344,26 +344,28 @@ def require_known_activations(config: Config) -> None:
             given += zip(rules.axis_fields(axis[0]), row, strict=True)
     for path, text in given:
         if path in _ACTIVATION_FIELDS and text:
-            require_activation(text, f"config.{path}", " --activations=FILE registers one of your own.")
+            require_activation(text, f"config.{path}")
 
 
-def require_activation(text: str, field: str, more: str = "") -> None:
+def require_activation(text: str, field: str = "") -> None:
     """Refuses an unknown activation before jax is imported, which takes seconds; the catalogue checks parameters.
 
     Raises:
-        UserError: for a name that the catalogue of actlab lacks; the sentence ends with `more`.
+        UserError: for a name that the catalogue of actlab lacks, given as `field`, or as a word of the command.
     """
+    given = f"{field}={text!r}" if field else repr(text)
     name, known = text.partition("(")[0].strip(), built_in_activations()
     if name not in known:
         if {one.strip() for one in text.split(",")} <= known:
             path = field.removeprefix("config.")
-            several = {"name": "separate them by spaces", "--to": "name one"}
+            several = {"": "separate them by spaces", "--to": "name one"}
             fix = several.get(field, f"--config.sweep.{path}={text} trains each")
-            raise UserError(f"{field}={text!r} names several: {fix}.")
-        raise UserError(f"unknown activation {field}={text!r}: {suggestion(name, known)}{more}")
+            raise UserError(f"{given} names several: {fix}.")
+        fix = f"{suggestion(name, known)} --activations=FILE registers one of your own."
+        raise UserError(f"unknown activation {given}: {fix}")
 
 
-def activation_names(text: str, field: str, more: str = "") -> tuple[str, ...]:
+def activation_names(text: str, field: str) -> tuple[str, ...]:
     """The names of a list, "relu, celu(alpha=2)", with aliases and parameters resolved by the catalogue.
 
     As in `require_known_activations`, the names are checked before the catalogue is imported, if it is not yet.
@@ -377,7 +379,7 @@ def activation_names(text: str, field: str, more: str = "") -> tuple[str, ...]:
         raise UserError(f"{field} is empty: name activations, separated by commas.")
     if not sys.modules.get("actlab.activations"):
         for one in given:
-            require_activation(one, field, more)
+            require_activation(one, field)
 
     from actlab import activations
 

@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
         raise UserError(f"the comparison sets {listed} itself: leave {'it' if len(taken) == 1 else 'them'} out.")
     if not given.activations and not request.code:
         for name in names:
-            command.require_activation(name, "name")
+            command.require_activation(name)
 
     from actlab import api
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import pathlib
 import re
 import types
 import typing
@@ -69,7 +70,10 @@ def checked(entry: dataclasses.Field[Any], value: Any, path: str) -> Any:
     """
     allowed = types_of(entry)
     if type(value).__module__ == "numpy" and not getattr(value, "shape", True):
-        value = value.item()  # of a scalar, as of np.geomspace
+        # A scalar, as of np.geomspace; float32's 0.01 is meant, not 0.009999999776 as .item() gives.
+        value = float(str(value)) if isinstance(value.item(), float) else value.item()
+    if isinstance(value, pathlib.PurePath):
+        value = str(value)
     if float in allowed and type(value) is int:
         value = float(value) if abs(value) <= _LARGEST_FLOAT else math.inf
     if type(value) not in allowed:

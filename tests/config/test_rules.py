@@ -1,5 +1,7 @@
 """What a config may be: values, axes of a sweep, and rules between fields. Messages name the field."""
 
+import pathlib
+
 import numpy as np
 import pytest
 
@@ -157,8 +159,15 @@ def test_scalars_of_numpy_are_numbers():
     axes = {"optimizer.learning_rate": tuple(np.geomspace(1e-3, 1e-2, 2)), "seed": tuple(np.arange(2))}
     runs = sweep.expand(replace(Config(), sweep=axes))
     assert [(type(run.config.seed), type(run.config.optimizer.learning_rate)) for run in runs] == [(int, float)] * 4
+    assert replace(Config(), **{"optimizer.learning_rate": np.float32(0.01)}).optimizer.learning_rate == 0.01
     with pytest.raises(UserError, match="has type ndarray"):
         replace(Config(), **{"optimizer.learning_rate": np.ones(2)})
+
+
+def test_a_path_is_a_folder():
+    assert replace(Config(), **{"data.dir": pathlib.Path("some", "where")}).data.dir == "some/where"
+    with pytest.raises(UserError, match="has type float"):
+        replace(Config(), **{"data.dir": 1.0})
 
 
 def test_names_of_other_codebases_are_answered_by_the_field_that_is_meant():
