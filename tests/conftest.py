@@ -90,7 +90,7 @@ def shared_programs():
         static = {path: value for path, value in config_lib.flat(config).items() if path not in NOT_COMPILED}
         names = (model.spec.activation, model.spec.swapped_to, model.spec.head_activation, model.spec.pooler_activation)
         functions = tuple(activations.get(name) for name in names if name)
-        key = (model, repr(static), programs.longest_call(config), objective, len(lanes), functions)
+        key = (model, repr(static), programs.boundary(config, 0), objective, len(lanes), functions)
         if key not in built:
             built[key] = build(model, config, lanes, objective)
         return built[key].with_lanes(lanes)

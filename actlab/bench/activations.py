@@ -52,7 +52,7 @@ class Case:
 
 
 @dataclasses.dataclass(frozen=True)
-class Program:
+class Compiled:
     """A compiled contender, the hidden width it has, and the compiler's counts per call."""
 
     run: Contender
@@ -93,7 +93,7 @@ def measure(names: Sequence[str], cases: Sequence[Case], repetitions: int) -> It
             yield _row(case, name, program, seconds["activation"], seconds["relu"])
 
 
-def _row(case: Case, name: str, program: Program, seconds: list[float], relu: list[float]) -> dict[str, Any]:
+def _row(case: Case, name: str, program: Compiled, seconds: list[float], relu: list[float]) -> dict[str, Any]:
     ratio, low, high = ratio_interval(seconds, relu)
     elements = case.size.tokens * program.width
     return {
@@ -121,7 +121,7 @@ def _versions() -> str:
     return f"{packages}, Python {platform.python_version()}"
 
 
-def _program(case: Case, activation: Activation) -> Program:
+def _program(case: Case, activation: Activation) -> Compiled:
     fn, inputs, width = (_alone if case.setting == "alone" else _feed_forward)(case, activation)
     if case.passes == "forward_backward":
         fn, inputs = _with_gradients(fn, inputs)
@@ -162,7 +162,7 @@ def _with_gradients(fn: Function, inputs: tuple[Any, ...]) -> tuple[Function, tu
     return both, (_normal(out.shape, out.dtype, 2), *inputs)
 
 
-def _compile(fn: Function, inputs: tuple[Any, ...], width: int) -> Program:
+def _compile(fn: Function, inputs: tuple[Any, ...], width: int) -> Compiled:
     out = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(fn, *inputs))
     # Each call writes into the buffers of the previous call, as in a training step. Allocating new memory would cost
     # more than most activations.
@@ -173,7 +173,7 @@ def _compile(fn: Function, inputs: tuple[Any, ...], width: int) -> Program:
         nonlocal out
         out = jax.block_until_ready(program(inputs, out))
 
-    return Program(repeated(call, TURN_SECONDS), width, *_counts(program))
+    return Compiled(repeated(call, TURN_SECONDS), width, *_counts(program))
 
 
 def _counts(program: jax.stages.Compiled) -> Iterator[float]:

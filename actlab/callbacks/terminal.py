@@ -24,7 +24,7 @@ _SPEED_SECONDS = 120.0  # window of the speed that the time left comes from
 LANES_SHOWN = 6  # up to this many seeds' losses are written out, of more the smallest and the largest
 
 
-class Lane(NamedTuple):
+class ShownLane(NamedTuple):
     """A lane's seed, and in words what it differs in besides."""
 
     place: str
@@ -41,7 +41,7 @@ class Shown(NamedTuple):
     flops_per_token: float
     unit: str  # of the loss
     floor: float | None  # the exact Bayes loss of the validation set, if it is known
-    lanes: tuple[Lane, ...] = ()
+    lanes: tuple[ShownLane, ...] = ()
 
 
 class Display:
@@ -209,7 +209,7 @@ def _range(loss: Float[np.ndarray, "R"]) -> str:
     return low if low == high else f"{low}-{high}"
 
 
-def by_place(lanes: Sequence[Lane], loss_R: Float[np.ndarray, "R"]) -> list[str]:
+def by_place(lanes: Sequence[ShownLane], loss_R: Float[np.ndarray, "R"]) -> list[str]:
     """The losses of lanes, a line for all seeds of a place: "lr 0.001: seed 1 4.5332, seed 2 4.5287"."""
     places: dict[str, list[tuple[int, float]]] = {}
     for lane, loss in zip(lanes, loss_R.tolist(), strict=True):

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from actlab import config as config_lib, probes
-from actlab.callbacks.terminal import Lane
+from actlab.callbacks.terminal import ShownLane
 from actlab.console import counted
 from actlab.training import devices, programs, targets
 from actlab.training.program_spec import ProgramSpec
@@ -203,7 +203,7 @@ def labels(specs: Sequence[ProgramSpec]) -> list[str]:
     return [" ".join(_word(path, flat[path]) for path in paths or ["model.activation"]) for flat in flats]
 
 
-def lanes(spec: ProgramSpec) -> tuple[Lane, ...]:
+def lanes(spec: ProgramSpec) -> tuple[ShownLane, ...]:
     """The lanes of a program: their seeds, and the other fields in which they differ."""
     flats = [config_lib.flat(config) for config in spec.configs]
     paths = [
@@ -211,7 +211,7 @@ def lanes(spec: ProgramSpec) -> tuple[Lane, ...]:
         for path in config_lib.paths("traced")
         if path != "seed" and any(flat[path] != flats[0][path] for flat in flats)
     ]
-    return tuple(Lane(" ".join(_word(path, flat[path]) for path in paths), flat["seed"]) for flat in flats)
+    return tuple(ShownLane(" ".join(_word(path, flat[path]) for path in paths), flat["seed"]) for flat in flats)
 
 
 def _word(path: str, value: object) -> str:

@@ -26,7 +26,7 @@ from actlab.probes import is_due, spans
 from actlab.probes.activity import silent_rate_bound
 from actlab.training.checkpoint import Checkpoints
 from actlab.training.losses import Examples
-from actlab.training.programs import Program, Scores
+from actlab.training.programs import Program, Scores, boundary
 from actlab.training.step import Evaluated, Metrics
 from actlab.workdir import documents
 from actlab.workdir.records import Row, Workdir
@@ -65,13 +65,6 @@ class Feed:
 def has_ended(call: Call) -> bool:
     """Whether the device is done with a call."""
     return all(array.is_ready() for array in jax.tree.leaves(call.metrics))
-
-
-def boundary(config: Config, step: int) -> int:
-    """The step at which the call that begins at `step` ends: it depends on the step alone, so a resume repeats it."""
-    train = config.train
-    all_spans = (train.steps_per_call, train.eval_every, train.checkpoint_every, *spans(train))
-    return min(train.n_steps, *((step // span + 1) * span for span in all_spans))
 
 
 class Loop:

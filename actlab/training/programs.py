@@ -241,14 +241,18 @@ def build(
         census=jax.jit(census, out_shardings=whole),
     )
     width = objective.width(model.spec.context)
-    rows_shape = (len(lanes), longest_call(config), config.data.batch_size, width)
+    rows_shape = (len(lanes), boundary(config, 0), config.data.batch_size, width)
     return Program(functions, lanes_R, mesh, rows_shape, jax.tree.map(_described, abstract_state, shardings))
 
 
-def longest_call(config: Config) -> int:
-    """Most steps of a call, whose rows are read before it: it ends where something else is due."""
+def boundary(config: Config, step: int) -> int:
+    """The step at which the call that begins at `step` ends, where something else is due.
+
+    It depends on the step alone, so that a resume repeats it. No call has more steps than the first, from 0.
+    """
     train = config.train
-    return min(train.steps_per_call, train.n_steps, train.eval_every, train.checkpoint_every, *spans(train))
+    all_spans = (train.steps_per_call, train.eval_every, train.checkpoint_every, *spans(train))
+    return min(train.n_steps, *((step // span + 1) * span for span in all_spans))
 
 
 def _columns(lanes: Sequence[Lane]) -> Lane:

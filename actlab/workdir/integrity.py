@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from actlab import config as config_lib
 from actlab.errors import UserError
-from actlab.workdir.records import MANIFEST, RESULTS, Sealed, Workdir, sha256
+from actlab.workdir.records import MANIFEST, RESULTS, Sealed, Workdir, sha256_if_file
 
 _MEND = "run its training command again, which repairs it."
 
@@ -64,7 +64,7 @@ def _has_its_config(workdir: Workdir, manifest: Mapping[str, Any]) -> bool:
 
 def _changed(workdir: Workdir, manifest: Mapping[str, Any]) -> dict[str, str]:
     """The files made from rows that are not as they were written, with a clause for each."""
-    found = {name: sha256(workdir.path / name) for name in manifest.get("files", {})}
+    found = {name: sha256_if_file(workdir.path / name) for name in manifest.get("files", {})}
     how = {name: "not as it was written" if digest else "missing" for name, digest in found.items()}
     return {name: f"{name} is {how[name]}" for name in found if found[name] not in manifest["files"][name]}
 
@@ -96,8 +96,8 @@ def require_sound(folder: pathlib.Path) -> None:
 
 def _lasting(workdir: Workdir, find: Callable[[], list[str]]) -> list[str]:
     """The problems that `find` finds while no session writes: one may end a part between two of its reads."""
-    while (before := sha256(workdir.path / MANIFEST)) and (problems := find()):
-        if sha256(workdir.path / MANIFEST) == before:
+    while (before := sha256_if_file(workdir.path / MANIFEST)) and (problems := find()):
+        if sha256_if_file(workdir.path / MANIFEST) == before:
             return problems
     return []
 

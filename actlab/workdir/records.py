@@ -263,7 +263,7 @@ class Workdir:
         if manifest:
             # With that of the file before: a kill between the two writes leaves one of both.
             for name, content in made.items():
-                now = sha256(self.path / name)
+                now = sha256_if_file(self.path / name)
                 known = [one for one in manifest.get("files", {}).get(name, ()) if one == now]
                 new = hashlib.sha256(content).hexdigest()
                 manifest.setdefault("files", {})[name] = list(dict.fromkeys([*known, new]))
@@ -280,7 +280,7 @@ def by_run(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return groups
 
 
-def sha256(path: pathlib.Path) -> str | None:
+def sha256_if_file(path: pathlib.Path) -> str | None:
     """SHA-256 of a file, in hex; None if there is no regular file."""
     return files.sha256(path) if path.is_file() else None
 

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from rich.console import Console
 
 from actlab.callbacks import ResumeContext, terminal
-from actlab.callbacks.terminal import Lane, Shown, Tally, by_place, left
+from actlab.callbacks.terminal import Shown, ShownLane, Tally, by_place, left
 from actlab.workdir.traces import SpikeCount, Steps, summary
 
 NAMES = ("a", "b", "c")
@@ -19,7 +19,7 @@ def described(label="relu", names=NAMES, floor=None):
     """Twelve steps of 32 tokens at 1000 FLOPs each."""
     flops = 12 * 32 * 1000.0 * len(names)
     lanes = tuple(
-        Lane(f"learning_rate={rate:g}", seed) for rate, seed in zip((1e-3, 1e-3, 3e-3), (1, 2, 1), strict=True)
+        ShownLane(f"learning_rate={rate:g}", seed) for rate, seed in zip((1e-3, 1e-3, 3e-3), (1, 2, 1), strict=True)
     )
     return Shown(label, names, 12, flops, 1000.0, "nats/token", floor, lanes)
 
@@ -192,7 +192,7 @@ def test_a_lane_may_diverge_in_training_or_at_an_evaluation_and_stays_out():
 
 
 def test_many_seeds_are_told_by_their_range_and_a_single_place_without_its_name():
-    lanes = [Lane("", seed) for seed in range(8)]
+    lanes = [ShownLane("", seed) for seed in range(8)]
     assert by_place(lanes, np.array([1.5, *[1.25] * 6, np.nan])) == ["1.2500 to 1.5000, 8 seeds"]
     assert by_place(lanes, np.full(8, np.nan)) == ["nan, 8 seeds"]
     assert by_place(lanes[:2], np.array([1.0, 2.0])) == ["seed 0 1.0000, seed 1 2.0000"]

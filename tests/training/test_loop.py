@@ -12,9 +12,9 @@ from actlab import models
 from actlab.config import replace
 from actlab.training import loop
 from actlab.training.checkpoint import newest
-from actlab.training.loop import Prober, boundary
+from actlab.training.loop import Prober
 from actlab.training.objectives import NEXT_TOKEN
-from actlab.training.programs import Lane, Program, lane_of
+from actlab.training.programs import Lane, Program, boundary, lane_of
 from actlab.workdir import documents, traces
 from actlab.workdir.records import Workdir
 

@@ -293,4 +293,4 @@ def test_a_call_reads_no_rows_beyond_the_next_interval(tiny, build):
     long = {"train.steps_per_call": 100_000, "train.n_steps": 40, "train.eval_every": 60, "train.checkpoint_every": 60}
     for changes, longest in (({}, 40), ({"train.eval_every": 30}, 30), ({"train.probe_every": 7}, 7)):
         config = replace(tiny, **off | long | changes)
-        assert build(config, LANES[:1]).rows_shape[1] == programs.longest_call(config) == longest
+        assert build(config, LANES[:1]).rows_shape[1] == programs.boundary(config, 0) == longest
