@@ -5,7 +5,7 @@ The theme of every figure (fonts, axes, legends) is THEME in page/render.py; a c
 
 import statistics
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -22,6 +22,7 @@ STEPS = alt.X("step:Q", title="step", axis=alt.Axis(format=",d", tickCount=5, ti
 CHOSEN = "indexof(activations, datum.activation) >= 0"
 FEW = "length(activations) <= 8"  # intervals and single runs are drawn while at most 8 activations are chosen
 _COLOURED = 8  # a study of more activations opens with a few in colour, the others in grey
+_TOLD = 12  # rows that the words for a figure have
 _PANELS = 30  # a study with more activations in colour times rates opens at one learning rate
 
 # Variables of the page, so that each colour is legible on light and dark paper; page/render.py has those of print.
@@ -194,6 +195,14 @@ def in_order(rows: Iterable[Sequence[Value]], names: Sequence[str]) -> list[Sequ
     """
     known = styles(names)
     return sorted(rows, key=lambda row: bool(known[str(row[1])].dashes))
+
+
+def told(
+    study: Study, lead: str, rows: Sequence[Sequence[Any]], each: Callable[[Sequence[Any]], str]
+) -> dict[str, str]:
+    """What a figure shows of each condition: a lead, and the words for its first rows. Column 0 is the condition."""
+    found = {name: [each(row) for row in rows if row[0] == name] for name in study.conditions}
+    return {name: f"{lead}: {'; '.join(words[:_TOLD])}." for name, words in found.items() if words}
 
 
 def _first_rates(study: Study) -> tuple[str, ...] | None:

@@ -153,18 +153,27 @@ def _heat_maps(
     chart = chart.transform_calculate(value="datum[metric]")
     # Panels are drawn of the activations in colour alone: dozens of heat maps in grey would tell nothing.
     chart = chart.transform_filter(f"datum.condition === condition && {charts.CHOSEN} && isValid(datum.value)")
-    ends = {cell: values for cell in ordered[:12] if (values := _at_the_end(cells[cell], first))}
-    said = "; ".join(f"{_place(cell)[3]} {np.mean(values):.3g}" for cell, values in ends.items())
+    ends = [[*_place(cell), np.mean(values)] for cell in ordered if (values := _at_the_end(cells[cell], first))]
+    lead = f"Heat maps of layer against step. {first}, mean over layers at the end"
     return Figure(
         "layers-figure",
         charts.spec(chart, shown.params | {"metric": first}),
         {"points": Rows(columns, rows)},
-        f"Heat maps of layer against step. {first}, mean over layers at the end: {said}.",
+        charts.told(study, lead, ends, lambda row: f"{row[3]} {row[4]:.3g}"),
         f"A panel for each activation{' and learning rate' if several else ', at its best learning rate' * is_chosen}. "
         "Colour: the "
         "measure chosen above, on one scale for all panels; shares from 0 to 1.",
         {f"layers_{METRICS[label].replace('/', '_')}": {"metric": label} for label in _EXPORTED if label in present},
     )
+
+
+def _at_ends(rows: Iterable[Row]) -> list[Row]:
+    """The last row of each condition, activation and rate."""
+    return list({tuple(map(str, row[:3])): row for row in rows}.values())
+
+
+def _words(row: Sequence[Any], value: float | None = None) -> str:
+    return f"{row[1]} at {row[2]} {row[6] if value is None else value:.3g}"
 
 
 def _at_the_end(cube: Cube, label: str) -> list[float]:
@@ -236,13 +245,12 @@ def _survival(study: Study, shown: charts.Shown) -> list[Block]:
     params = shown.params | ({"layer": ALL} if len(layers) > 1 else {})
     layer = ["datum.layer === layer"] if len(layers) > 1 else []
     chart = chart.transform_filter(shown.filter(charts.RATES, *layer))
-    ends = {(str(row[1]), str(row[2])): row for row in found if row[4] == ALL}
-    said = "; ".join(f"{name} at {rate} {row[6]:.3g}" for (name, rate), row in list(ends.items())[:12])
+    ends = _at_ends(row for row in found if row[4] == ALL)
     figure = Figure(
         "survival-figure",
         charts.spec(chart, params),
         {"points": Rows(SURVIVAL, charts.in_order(found, study.activations))},
-        f"Falling steps: the share of units alive. At the end: {said}.",
+        charts.told(study, "Falling steps: the share of units alive. At the end", ends, _words),
         "Survival of units (Kaplan-Meier). A unit dies at the first census from which on it is dead (D4) at every "
         "later one, of which there must be one: a unit that is dead at the last census alone is censored. The band is "
         "Greenwood's 95% interval. It assumes independent units; the units of one run are not.",
@@ -304,12 +312,11 @@ def _norms(study: Study, shown: charts.Shown, rows: Sequence[Row]) -> Figure:
     # Vega-Lite cannot fit the width of a chart whose height is a step per bar.
     height = 15 * len(shown.params["rates"]) * len(shown.params["activations"]) + 10
     chart = alt.layer(reach, half, middle).properties(width="container", height=height)
-    said = "; ".join(f"{row[1]} at {row[2]} {row[5]:.3g}" for row in rows[:12])
     return Figure(
         "gradients-figure",
         charts.spec(chart, shown.params),
         {"points": Rows(GRADIENTS, rows)},
-        f"Bars of quantiles. Median gradient norms: {said}.",
+        charts.told(study, "Bars of quantiles. Median gradient norms", rows, lambda row: _words(row, row[5])),
         "Gradient norms before clipping over the last fifth of training, all seeds together: the thin line spans 1% to "
         "99%, the thick one 25% to 75%, the tick is the median. Norms of 0 have no place on the axis.",
         {"gradient_norms": {}},
@@ -356,12 +363,14 @@ def _units(study: Study, shown: charts.Shown, rows: Sequence[Row]) -> Figure:
     chart = alt.layer(reach, middle, largest).properties(width=250, height=alt.Step(9))
     drawn = f"datum.condition === condition && {charts.CHOSEN} && {charts.RATES} && datum.side === side"
     chart = charts.by_rate(study, chart).transform_filter(drawn)
-    said = "; ".join(f"{row[1]} at {row[2]}, layer {row[5]}: {row[6]:.3g} and {row[7]:.3g}" for row in rows[:8])
+    lead = "Dots with bars. Mean and standard deviation of pre-activations"
     return Figure(
         "activations-figure",
         charts.spec(chart, shown.params | {"side": "pre-activations"}),
         {"points": Rows(ACTIVATIONS, rows)},
-        f"Dots with bars. Mean and standard deviation of pre-activations: {said}.",
+        charts.told(
+            study, lead, rows, lambda row: f"{row[1]} at {row[2]}, layer {row[5]}: {row[6]:.3g} and {row[7]:.3g}"
+        ),
         "Activations at the last probe, means over seeds: dot and bar are the mean and one standard deviation to each "
         "side, the ring is the largest value. Probes keep moments, not histograms. Hover for the kurtosis.",
         {"activation_moments": {}},
@@ -384,13 +393,12 @@ def curvature(study: Study, shown: charts.Shown) -> list[Section]:
     band = charts.band(base, scale, study.activations)
     drawn = alt.layer(*shown.with_grey(base.encode(y=y), band, line)).properties(width=250, height=170)
     chart = charts.by_rate(study, drawn).transform_filter(shown.filter(charts.RATES, "datum.matrix === matrix"))
-    ends = {(str(row[1]), str(row[2])): row for row in rows if row[4] == "Hessian"}
-    said = "; ".join(f"{name} at {rate} {row[6]:.3g}" for (name, rate), row in list(ends.items())[:12])
+    ends = _at_ends(row for row in rows if row[4] == "Hessian")
     figure = Figure(
         "curvature-figure",
         charts.spec(chart, shown.params | {"matrix": "Hessian"}),
         {"points": Rows(CURVATURE, charts.in_order(rows, study.activations))},
-        f"Lines over steps. The Hessian's largest eigenvalue at the end: {said}.",
+        charts.told(study, "Lines over steps. The Hessian's largest eigenvalue at the end", ends, _words),
         "On a validation batch. Line and dots are the mean over seeds, the band spans minimum and maximum.",
         {"curvature": {}},
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import altair as alt
 
-from actlab.analysis.comparison import UNRESOLVED, Comparison, qualified
+from actlab.analysis.comparison import UNRESOLVED, Comparison, beyond_ranking, qualified
 from actlab.analysis.effects import Effect, Verdict, from_zero, nats
 from actlab.analysis.ranking import View, step_seconds
 from actlab.console import counted
@@ -63,7 +63,12 @@ def ranking(study: Study, compared: Compared, shown: charts.Shown) -> Section:
         shown,
         rows,
         f"loss, {study.unit}",
-        f"{_said(rows)} Each activation at its own best learning rate.",
+        charts.told(
+            study,
+            "Dots with intervals, each activation at its own best learning rate",
+            [row for row in rows if row[2] == "parameters" and row[3] is not None],
+            lambda row: f"{row[1]} {row[3]:.4f} ({row[6]})",
+        ),
         f"Mean over seeds at each activation's own best learning rate, with its 95% interval: of {_read_on(compared)}. "
         "Colour and shape: loss "
         f"lower or higher than that of {against}, equal within the margin, or open (after Holm); the dotted line is "
@@ -105,18 +110,12 @@ def _read_on(compared: Compared) -> str:
     return "test loss, of validation loss where a view ends runs early"
 
 
-def _said(rows: Sequence[Sequence[Value]]) -> str:
-    told = [row for row in rows if row[2] == "parameters" and row[3] is not None]
-    first = [f"{row[1]} {row[3]:.4f} ({row[6]})" for row in told if row[0] == told[0][0]]
-    return ". ".join(["Dots with intervals", *([", ".join(first)] if first else [])]) + "."
-
-
 def dots(
     name: str,
     shown: charts.Shown,
     rows: Sequence[Sequence[Value]],
     title: str,
-    alt_text: str,
+    alt_text: Mapping[str, str],
     caption: str,
     files: Mapping[str, Mapping[str, Value]],
     of_states: bool = False,
@@ -175,10 +174,12 @@ def _table(study: Study, found: Mapping[str, Comparison]) -> Table:
     columns += ["failed", *(["at"] if several else [])]
     rows, links = [], []
     for name, one in found.items():
-        pairs = {pair.contrast.activations: pair.own_best for pair in one.main.pairs}
+        pairs = {pair.contrast.activations: pair for pair in one.main.pairs}
         of = states(one)
         for standing in one.main.standings:
-            judged = pairs.get((standing.activation, one.baseline))
+            pair = pairs.get((standing.activation, one.baseline))
+            judged = pair and pair.own_best
+            elsewhere = beyond_ranking(one.main.grid, pair) if one.main.grid and pair else ""
             best = "" if standing.best_rate is None else charts.rate(standing.best_rate)
             unresolved = judged.effect.unresolved if judged else standing.unresolved
             links.append(charts.runs_with(standing.activation, name, best))
@@ -190,7 +191,8 @@ def _table(study: Study, found: Mapping[str, Comparison]) -> Table:
                     charts.number(judged.effect.mean if judged else None, "+"),
                     charts.span(judged.effect.interval if judged else None, "+"),
                     charts.number(judged.p if judged else None, ".2g"),
-                    f"{of[standing.activation]}{f', {UNRESOLVED}' if unresolved else ''}",
+                    f"{of[standing.activation]}{f', {UNRESOLVED}' if unresolved else ''}"
+                    f"{f' ({elsewhere})' if elsewhere else ''}",
                     charts.number(standing.best_rate, "g"),
                     charts.number(standing.seeds, "d"),
                     charts.number(standing.runs, "d"),
@@ -256,7 +258,7 @@ def _views(one: Comparison) -> Iterator[list[Cell | str]]:
         order = ", ".join(
             f"{standing.activation} {standing.loss:.4f}" for standing in view.standings if standing.loss is not None
         )
-        yield [view.name, view.words, order or view.reason]
+        yield [view.name, view.words, f"{order}{one.read_on(view)}" if order else view.reason]
 
 
 def cost(study: Study, shown: charts.Shown) -> list[Section]:
@@ -275,8 +277,7 @@ def cost(study: Study, shown: charts.Shown) -> list[Section]:
             [*place, "time", middles[place], min(timed[place]), max(timed[place]), "", order]
             for order, place in enumerate(sorted(timed, key=middles.__getitem__))
         ]
-        first = [row for row in rows if row[0] == rows[0][0]]
-        said = "Dots with ranges: " + ", ".join(f"{row[1]} {row[3]:.3g} ms" for row in first) + " per step."
+        said = charts.told(study, "Dots with ranges, milliseconds per step", rows, lambda row: f"{row[1]} {row[3]:.3g}")
         caption = (
             "Milliseconds per training step of one run: dot and line are median, minimum and maximum over runs. "
             "Other load on the machine is included, and times of different sessions or machines do not compare."
@@ -306,7 +307,7 @@ def _cost_row(runs: Sequence[Run], each: float | None, least: float | None) -> l
     return [
         charts.number(first.parameters, ",d"),
         charts.number(first.flops_per_token / 1e6, ",.2f"),
-        charts.number(each, ",.3g"),
+        charts.number(each, ",.0f" if each and each >= 1000 else ".3g"),
         charts.number(each / least if each and least else None, ".2f"),
         charts.number(first.tokens / first.steps / each * 1000 if each else None, ",.0f"),
     ]
@@ -389,10 +390,12 @@ def _curve(study: Study, shown: charts.Shown, rows: Sequence[Sequence[Value]], h
     chart = alt.layer(*shown.with_grey(means.encode(y=y), band, line, each, dot)).properties(
         width="container", height=340
     )
-    means_of = {name: [row for row in rows if row[6] == "mean" and row[1] == name] for name in study.activations}
-    said = "; ".join(
-        f"{name} " + ", ".join(f"{row[3]:.4g} at {row[2]:g}" for row in own) for name, own in means_of.items() if own
-    )
+    means_of: dict[tuple[Value, Value], list[str]] = {}
+    for row in rows:
+        if row[6] == "mean":
+            means_of.setdefault((row[0], row[1]), []).append(f"{row[3]:.4g} at {row[2]:g}")
+    listed = [[*place, ", ".join(words)] for place, words in means_of.items()]
+    said = charts.told(study, "Lines. Mean loss", listed, lambda row: f"{row[1]} {row[2]}")
     caption = (
         "Line and large dots: mean over seeds; band: its 95% interval. Small marks are runs (a click on one leads to "
         "it), crosses diverged runs, which count with their initial loss. Bands and runs are drawn for at most 8 "
@@ -401,7 +404,7 @@ def _curve(study: Study, shown: charts.Shown, rows: Sequence[Sequence[Value]], h
     spec = charts.spec(chart, shown.params | {"top": high})
     files = {"loss_by_learning_rate": {}}
     points = Rows(RATES, charts.in_order(rows, study.activations))
-    return Figure("rates-figure", spec, {"points": points}, f"Lines. Mean loss: {said}.", caption, files)
+    return Figure("rates-figure", spec, {"points": points}, said, caption, files)
 
 
 def _across(rates: Sequence[float]) -> alt.Scale:
@@ -453,10 +456,10 @@ def _sensitivity(study: Study, compared: Compared, shown: charts.Shown) -> Itera
             rows.append([name, each.activation, "", each.sensitivity, *ends, "", place])
     if not rows:
         return
-    said = ", ".join(f"{row[1]} {row[3]:.4f}" for row in rows if row[0] == rows[0][0])
+    said = charts.told(study, "Dots", rows, lambda row: f"{row[1]} {row[3]:.4f}")
     caption = (
         "Learning-rate sensitivity: the mean loss over the rates at which not every run failed, minus the best one "
         "(Wortsman et al. 2023, section 2.2); dot and line are the mean over seeds and its 95% interval."
     )
     title = "learning-rate sensitivity, nats"
-    yield dots("sensitivity-figure", shown, rows, title, f"Dots: {said}.", caption, {"sensitivity": {}})
+    yield dots("sensitivity-figure", shown, rows, title, said, caption, {"sensitivity": {}})

@@ -155,7 +155,7 @@ def _limits(study: Study, compared: Compared) -> Iterator[str]:
             if effect.sd and not effect.undecidable and effect.n >= fewest_seeds(family):
                 resolved = paired_resolution(effect.n, alpha=ALPHA / family) * effect.sd
                 found = f"a t test of {effect.n} seeds finds a difference of {nats(resolved)} nats in 80% of cases"
-                warnings.append(found)
+                warnings.append(f"of {pair.question} {found}")
         warnings += each.warnings
         place = words_of(each.condition.axes)
         if warnings:

@@ -114,7 +114,7 @@ def blocks(study, best=()):
 def test_the_section_draws_survival_where_units_die(study):
     controls, figure = blocks(study)[-2:]
     assert isinstance(controls, Controls) and controls.items[0].options == ("all", "0", "1")
-    assert isinstance(figure, Figure) and figure.name == "survival-figure" and "relu at 0.001 0." in figure.alt
+    assert isinstance(figure, Figure) and figure.name == "survival-figure" and "relu at 0.001 0." in figure.words()
     nobody = blocks(with_censuses(study, census([[0]], [[1]], [[0]])))[-1]
     assert isinstance(nobody, Text) and nobody.words.startswith("No unit was dead")
     assert "No unit" not in blocks(with_censuses(study, *[None] * 6))[-1].words
@@ -124,7 +124,7 @@ def test_the_end_of_a_measure_is_the_last_step_that_has_it(study):
     """A census may come after the last probe, as where a run was stopped."""
     cells, first = layers.measured(study), "negative pre-activations (D2)"
     later = {cell: {**cube, 10_000: {0: {"permanently dead units (D6)": 0.0}}} for cell, cube in cells.items()}
-    told = [layers._heat_maps(study, charts.Shown(study), one, [first], first).alt for one in (cells, later)]
+    told = [layers._heat_maps(study, charts.Shown(study), one, [first], first).words() for one in (cells, later)]
     assert told[0] == told[1] and "relu" in told[0]
 
 

@@ -19,8 +19,8 @@ from actlab.analysis import comparison, results as results_lib
 from actlab.cli import report as report_command
 from actlab.config import sweep
 from actlab.errors import UserError
-from actlab.report import ranking, report, runs, verdicts
-from actlab.report.page import Records, Side, Table
+from actlab.report import charts, ranking, report, runs, verdicts
+from actlab.report.page import Records, Side, Table, render
 from actlab.report.study import read
 from actlab.workdir.records import Workdir
 
@@ -262,6 +262,20 @@ def test_conditions_that_are_ready_are_compared_while_others_train(workdirs, tmp
     found = read([workdirs.write(tmp_path / "w", workdirs.config_of(axes), status)])
     compared = verdicts.compare(found, ())
     assert list(compared.by_condition(found)) == ["warmup_steps=0"]
+
+
+def test_each_condition_of_a_figure_is_described_by_its_own_numbers(built, found):
+    rows = [["warmup_steps=20", "relu", 2.0], ["warmup_steps=0", "relu", 1.0], ["warmup_steps=0", "gelu", 3.0]]
+    words = charts.told(found, "Dots", rows, lambda row: f"{row[1]} {row[2]:g}")
+    assert list(words.items()) == [("warmup_steps=0", "Dots: relu 1; gelu 3."), ("warmup_steps=20", "Dots: relu 2.")]
+    several = [figure for figure in render.figures(built.sections) if not isinstance(figure.alt, str)]
+    names = {figure.name for figure in several}
+    assert names >= {"ranking-figure", "rates-figure", "layers-figure", "survival-figure", "gradients-figure"}
+    for figure in several:
+        assert list(figure.alt) == list(found.conditions) and figure.words() == figure.alt[found.conditions[0]]
+        distinct = dataclasses.replace(figure, alt={name: f"of {name}: {told}" for name, told in figure.alt.items()})
+        for condition in found.conditions:
+            assert f"<desc>of {condition}: " in render.to_svg(distinct, condition=condition), figure.name
 
 
 def test_samples_come_from_checkpoints_and_are_the_same_twice(trained):

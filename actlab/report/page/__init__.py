@@ -61,7 +61,8 @@ class Rows:
 class Figure:
     """A Vega-Lite spec with named data: `{"data": {"name": "losses"}}` means `data["losses"]`.
 
-    `alt` describes the figure in words; `name` is unique on the page. `files` says as which files the figure is
+    `alt` describes the figure in words, or by condition what it shows of each, first that with which the page opens;
+    `name` is unique on the page. `files` says as which files the figure is
     exported, each with the values of the spec's params that differ from the page's first state; without it there is
     one file, named like the figure. `narrow` is printed in one column of a paper, others in two.
     """
@@ -69,10 +70,16 @@ class Figure:
     name: str
     spec: Mapping[str, Any]
     data: Mapping[str, Rows]
-    alt: str
+    alt: str | Mapping[str, str]
     caption: str = ""
     files: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     narrow: bool = False
+
+    def words(self, condition: str | None = None) -> str:
+        """What it shows of a condition, by default of the first."""
+        if isinstance(self.alt, str):
+            return self.alt
+        return self.alt.get(condition or "") or next(iter(self.alt.values()), "")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -295,7 +295,7 @@ def to_svg(figure: Figure, title: str = "", **params: Any) -> str:
     ids: dict[str, str] = {}
     svg = _IDS.sub(lambda found: ids.setdefault(found[0], f"{found[1]}{len(ids)}"), svg)
     svg = _GEOMETRY.sub(lambda found: _DECIMALS.sub(lambda number: f"{float(number[0]):.1f}", found[0]), svg)
-    said = f"{figure.alt} {figure.caption}".strip()  # the caption explains the marks
+    said = f"{figure.words(params.get('condition'))} {figure.caption}".strip()  # the caption explains the marks
     told = f"<title>{markupsafe.escape(title or figure.name)}</title><desc>{markupsafe.escape(said)}</desc>"
     return re.sub(r"<svg[^>]*>", lambda found: f"{found[0]}{told}", svg, count=1)
 
