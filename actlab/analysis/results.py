@@ -141,8 +141,12 @@ def read(paths: Sequence[pathlib.Path]) -> list[Result]:
     """
     found = list(itertools.chain(*read_each(paths)))
     done = {result.place for result in found if result.done}
-    # A run that waits, or was stopped, in one workdir may be done in another.
-    return [one for one in found if one.done or one.place not in done]
+    # A run that waits, or was stopped, in one workdir may be done in another, or stopped there too.
+    open_ones: dict[Any, Result] = {}
+    for one in found:
+        if not one.done and (one.place not in open_ones or open_ones[one.place].status == WAITING):
+            open_ones[one.place] = one
+    return [one for one in found if one.done or (one.place not in done and open_ones[one.place] is one)]
 
 
 def read_each(paths: Sequence[pathlib.Path]) -> list[list[Result]]:

@@ -144,7 +144,8 @@ def read(paths: Sequence[pathlib.Path]) -> Study:
             sources differ in more than activation, learning rate, seed and axes.
     """
     for path in paths:
-        results_lib.refuse_comparison(path)
+        for folder in (path, path.absolute().parent):  # a stage of a comparison, too
+            results_lib.refuse_comparison(folder)
         if path.is_file():
             raise UserError(f"{path} is a file: name its folder.")
         if not any((path / name).is_file() for name in ("config.json", records.RESULTS)):
@@ -274,7 +275,7 @@ def _placed(runs: Sequence[Run]) -> list[Run]:
 
 
 def _each_once(runs: Sequence[Run]) -> list[Run]:
-    """The runs without those that are not done in one folder and done in another.
+    """Each run as the folder has it in which it came furthest: done, or else stopped, or else waiting.
 
     Raises:
         UserError: for a run that is done in two folders, which would count as two seeds.
@@ -289,7 +290,11 @@ def _each_once(runs: Sequence[Run]) -> list[Run]:
                     f"{run.name} is in {first.source.path} and in {run.source.path}: leave out one of the folders, or "
                     "give the axis that tells the runs apart its column."
                 )
-    return [run for run in runs if done.get(place(run), run).source is run.source]
+    furthest: dict[tuple[str, float, int, Place], Run] = {}
+    for run in runs:
+        if place(run) not in furthest or (run.result and not furthest[place(run)].result):
+            furthest[place(run)] = done.get(place(run), run)
+    return [run for run in runs if furthest[place(run)].source is run.source]
 
 
 def _require_one_text(runs: Sequence[Run]) -> None:

@@ -298,6 +298,9 @@ def test_a_run_that_was_stopped_in_one_workdir_and_done_in_another_is_done(table
     paths = [workdir(tables, tmp_path / name, of) for name, of in (("a", stopped), ("b", [rows[0], *rows[2:]]))]
     (condition,) = conditions(results_lib.read(paths))
     assert len(condition.results) == len(rows) and not condition.warnings and not condition.to_come
+    both = [workdir(tables, tmp_path / name, of) for name, of in (("c", stopped), ("d", [stopped[0], *rows[2:]]))]
+    (condition,) = conditions(results_lib.read(both))
+    assert len(condition.results) == len(rows) - 1 and len(condition.to_come) == 1, "one run, stopped in both"
 
 
 def test_workdirs_whose_activations_of_one_name_differ_are_not_compared(tables, tmp_path):

@@ -64,6 +64,22 @@ def test_a_run_that_another_folder_has_done_is_taken_from_there(workdirs, tmp_pa
     ]
 
 
+def test_a_run_that_no_folder_has_done_is_taken_from_the_one_that_came_furthest(workdirs, tmp_path):
+    places = [
+        workdirs.write(tmp_path / name, workdirs.config_of(AXES), lambda run, status=status: status)
+        for name, status in (("a", "waiting"), ("b", "stopped"), ("c", "waiting"))
+    ]
+    assert [(run.source.path.name, run.status) for run in read(places).runs] == [("b", "stopped")] * 4
+
+
+def test_a_stage_of_a_comparison_is_refused_as_the_comparison_is(workdirs, tmp_path):
+    stage = workdirs.write(tmp_path / "judgement", workdirs.config_of(AXES))
+    assert len(read([stage]).runs) == 4
+    (tmp_path / "comparison.json").write_text("{}")
+    with pytest.raises(UserError, match="is a comparison, which judges its runs itself"):
+        read([stage])
+
+
 def test_a_folder_without_results_must_be_of_the_same_model(workdirs, six, tmp_path):
     config = workdirs.config_of({**AXES, "seed": (7, 8)}, **{"model.d_model": 32})
     begun = workdirs.write(tmp_path / "begun", config, lambda run: "open")
