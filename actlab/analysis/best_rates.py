@@ -51,9 +51,10 @@ def unresolved(curves: Curves) -> str:
     rate = f"{rates[at]:g}"
     if at in (0, len(rates) - 1):
         return f"{rate} is at the edge of the grid"
-    away = max(rates[at + 1] / rates[at], rates[at] / max(rates[at - 1], 1e-300))
+    away = max(rates[at + 1] / rates[at], rates[at] / rates[at - 1] if rates[at - 1] else np.inf)
     if away > NEAR * (1 + 1e-9):
-        return f"the rates beside {rate} are a factor {away:.3g} away"
+        how = f"a factor {away:.3g} away" if rates[at - 1] else "0 and another"
+        return f"the rates beside {rate} are {how}"
     for beside in (at - 1, at, at + 1):
         if count := int(curves.failed[beside].sum()):
             where = "there" if beside == at else f"at {rates[beside]:g} beside it"

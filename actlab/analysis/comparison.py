@@ -15,7 +15,7 @@ from rich.text import Text
 
 from actlab.analysis import crossed
 from actlab.analysis.conditions import Condition, conditions, margin_of
-from actlab.analysis.contrasts import Grid, Pair, judge_pairs, measure
+from actlab.analysis.contrasts import Grid, Pair, judge_own_best, judge_pairs
 from actlab.analysis.effects import (
     ALPHA,
     CONFIDENCE,
@@ -25,7 +25,6 @@ from actlab.analysis.effects import (
     Verdict,
     few_seeds,
     fewest_seeds,
-    judge,
     nats,
     paired_resolution,
 )
@@ -64,6 +63,14 @@ class Comparison:
         """The unit of its losses."""
         return self.condition.results[0].unit
 
+    def read_on(self, view: View) -> str:
+        """A note on the losses of a view where they are not read on what the main view's are.
+
+        A run that is cut has no test loss at its cut.
+        """
+        ours, theirs = self.main.grid, view.grid
+        return f" (on {theirs.read_on})" if ours and theirs and theirs.read_on != ours.read_on else ""
+
     @property
     def answer(self) -> str:
         """What its pairs say, in one sentence without statistics but intervals."""
@@ -80,7 +87,7 @@ class Comparison:
         asked = {frozenset(pair.contrast.activations) for pair in self.main.pairs}
         names = [standing.activation for standing in self.main.standings]
         pairs = [lower(*two) for two in itertools.combinations(names, 2) if frozenset(two) not in asked]
-        judged = judge([measure(pair, grid).effect for pair in pairs], self.margin) if grid else []
+        judged = judge_own_best(grid, pairs, self.margin, waiting=self.condition.to_come) if grid else []
         return dict(zip(pairs, judged, strict=True))
 
     def as_dict(self) -> dict[str, Any]:
@@ -132,11 +139,15 @@ def compare(
     asked = [one.activations for one in questions] or [(baseline,) if baseline else ()]
     here = [{*(run.activation for run in place.results), *(name for name, _ in place.to_come)} for place in places]
     lacking_at = [[names for names in asked if not trained.issuperset(names)] for trained in here]
+    every = set().union(*here)
     for names in asked:
         if all(names in lacking for lacking in lacking_at):
-            lost = next((name for name in names if name not in here[0]), names[0])
-            flag = "--baseline=" if baseline else ""
-            raise UserError(f"{flag}{lost} has no runs in this condition: {suggestion(lost, sorted(here[0]))}")
+            if lost := next((name for name in names if name not in every), ""):
+                flag = "--baseline=" if baseline else ""
+                raise UserError(f"{flag}{lost} has no runs that can be compared: {suggestion(lost, sorted(every))}")
+            raise UserError(
+                f"{' and '.join(names)} have no runs at one place of the further axes: ask about two that have."
+            )
     left_out = [
         f"left out: {place.scale}, for lack of runs of {', '.join(sorted({*itertools.chain(*asked)} - trained))}"
         for place, trained, lacking in zip(places, here, lacking_at, strict=True)
@@ -232,11 +243,13 @@ def _warnings(found: Sequence[View]) -> Iterator[str]:
         dropped = sorted(set(main.grid.rates(*main.grid.names)) - set(main.sensitivity_rates))
         if dropped:
             yield f"LR sensitivity leaves out {_listed(dropped)}, where every run failed"
+        for pair in main.pairs:
+            if beyond := beyond_ranking(main.grid, pair):
+                yield f"{pair.question} is at rates that the ranking leaves out: {beyond}"
     if main.pairs:
-        effects = [pair.own_best.effect for pair in main.pairs if not pair.own_best.effect.undecidable]
-        n_seeds, family = min((effect.n for effect in effects), default=SEEDS), max(main.pairs[0].own_best.family, 1)
-        if n_seeds < (needed := fewest_seeds(family)):
-            yield few_seeds(n_seeds, family, needed)
+        n_seeds = min((pair.own_best.effect.n for pair in _decidable(main.pairs)), default=SEEDS)
+        if few := _too_few(main.pairs):
+            yield few
         elif n_seeds < SEEDS:
             yield f"{n_seeds} seeds: of differences at own best rates {SEEDS} or more find as much as a t test would"
     for other in found[1:]:
@@ -256,6 +269,15 @@ def _warnings(found: Sequence[View]) -> Iterator[str]:
         yield f"{UNRESOLVED} of {', '.join(names)}: {reason}"
 
 
+def beyond_ranking(grid: Grid, pair: Pair) -> str:
+    """The best rates of a pair that are not among those of the ranking, which all activations share; empty for none."""
+    names = pair.contrast.activations
+    rates, ranked = grid.rates(*names), grid.rates(*grid.names)
+    seeds = grid.complete_seeds(rates, *names)
+    best = {name: grid.best_rate(name, rates, seeds) for name in names} if seeds else {}
+    return ", ".join(f"{name} at {rate:g}" for name, rate in best.items() if rate not in ranked)
+
+
 def _gaps(grid: Grid) -> Iterator[str]:
     rates = grid.rates(*grid.names)
     for name in grid.names:
@@ -265,7 +287,8 @@ def _gaps(grid: Grid) -> Iterator[str]:
         seeds = grid.complete_seeds(rates, name)
         lacking = len(grid.seeds(*grid.names)) - len(seeds)
         if lacking:
-            yield f"{name}: {lacking} seeds lack a run and are left out of pairs"
+            words = "1 seed lacks a run and is" if lacking == 1 else f"{lacking} seeds lack a run and are"
+            yield f"{name}: {words} left out of pairs"
 
 
 def _listed(rates: Sequence[float]) -> str:
@@ -330,7 +353,9 @@ def _answer(comparison: Comparison) -> str:
     if not pairs and comparison.condition.to_come:
         return "Open: what is asked about is not trained yet."
     if not judged:
-        return f"Open: {comparison.main.reason or 'no two activations share a seed and a learning rate'}."
+        reason = next((told for pair in pairs if (told := pair.own_best.effect.undecidable)), "")
+        reason = comparison.main.reason or reason or "no two activations share a seed and a learning rate"
+        return f"Open: {reason}."
     if len(pairs) == 1:
         return _answer_of_one(pairs[0], comparison)
     reasons = {pair.own_best.effect.reason for pair in pairs}
@@ -354,10 +379,19 @@ def _answer(comparison: Comparison) -> str:
         if of:
             parts.append(f"{words}: {', '.join([*named, *more])}")
     text = "; ".join(parts)
-    judged = [pair for pair in pairs if not pair.own_best.effect.undecidable] or judged
-    n_seeds, family = min(pair.own_best.effect.n for pair in judged), max(judged[0].own_best.family, 1)
-    few = f" {few_seeds(n_seeds, family, needed)}." if n_seeds < (needed := fewest_seeds(family)) else ""
-    return f"{text[:1].upper()}{text[1:]} ({comparison.unit}, {_seeds(judged)}).{few}"
+    few = f" {told}." if (told := _too_few(pairs)) else ""
+    return f"{text[:1].upper()}{text[1:]} ({comparison.unit}, {_seeds(_decidable(pairs) or judged)}).{few}"
+
+
+def _decidable(pairs: Sequence[Pair]) -> list[Pair]:
+    return [pair for pair in pairs if not pair.own_best.effect.undecidable]
+
+
+def _too_few(pairs: Sequence[Pair]) -> str:
+    """Why the pairs with the fewest seeds can show no difference; empty if they can, or none allows a test."""
+    counts = [pair.own_best.effect.n for pair in _decidable(pairs)]
+    # Those with more seeds may leave Holm's family first.
+    return few_seeds(min(counts), pairs[0].own_best.family - sum(n > min(counts) for n in counts)) if counts else ""
 
 
 def _named(pair: Pair, common: bool) -> str:
@@ -411,7 +445,7 @@ def show(comparison: Comparison) -> RenderableType:
         Text("pairs       first minus second, nats; each interval by itself, p after Holm; is the first lower?"),
         *_pairs(main),
         Text("views       loss at own best learning rate within an equal budget"),
-        _views(comparison.views),
+        _views(comparison),
     ]
     parts.append(Text(f"equal       within {comparison.margin:.2g} {unit}"))
     parts += [Text(f"warning     {warning}") for warning in comparison.warnings]
@@ -439,7 +473,10 @@ def _pairs(view: View) -> Iterator[RenderableType]:
     grid = _grid("question", "where", *columns, "seeds", "left out", "verdict")
     for pair in view.pairs:
         rates = {f"at {rate:g}": judgement for rate, judgement in pair.at_rates.items()}
-        places = {"own best": pair.own_best, **rates, "LR sensitivity": pair.sensitivity}
+        # The pair's rates may be more than those that all activations share.
+        over = pair.sensitivity_rates
+        of_pair = f" over {_listed(over)}" if over and over != view.sensitivity_rates else ""
+        places = {"own best": pair.own_best, **rates, f"LR sensitivity{of_pair}": pair.sensitivity}
         for where, judgement in places.items():
             effect = judgement.effect
             verdict = Text(qualified(judgement), style=STYLE[judgement.verdict])
@@ -461,12 +498,11 @@ def _pairs(view: View) -> Iterator[RenderableType]:
         yield Text(f"covered     {COVERED}")
 
 
-def _views(views: Sequence[View]) -> Table:
-    grid, main = _grid("equal", "budget", "ranking"), views[0].grid
-    for one in views:
+def _views(comparison: Comparison) -> Table:
+    grid = _grid("equal", "budget", "ranking")
+    for one in comparison.views:
         order = ", ".join(f"{standing.activation} {_number(standing.loss)}" for standing in one.standings)
-        cut = main and one.grid and main.read_on != one.grid.read_on  # of which no run has a test loss
-        grid.add_row(one.name, one.words, f"{order} (on validation)" if cut else order or one.reason)
+        grid.add_row(one.name, one.words, f"{order}{comparison.read_on(one)}" if order else one.reason)
     return grid
 
 

@@ -223,6 +223,10 @@ def measure(contrast: Contrast, grid: Grid) -> Measured:
     seeds = grid.complete_seeds(rates, *free)
     worths = tuple(_worth(contrast, arm, grid, rates, seeds) for arm in contrast.arms)
     shared = sorted(set.intersection(*(set(worth.chosen) for worth in worths)))
+    if shared:  # what is said of an arm is said of the seeds that are compared
+        worths = tuple(
+            dataclasses.replace(worth, chosen={seed: worth.chosen[seed] for seed in shared}) for worth in worths
+        )
     values = _oriented(contrast, [worth.chosen for worth in worths], shared)
     reasons = [worth.reason for worth in worths if worth.reason]
     reason = next((one for one in reasons if one.startswith("no run of")), reasons[0] if reasons else "")
@@ -348,6 +352,17 @@ class Pair:
         }
 
 
+def judge_own_best(
+    grid: Grid,
+    questions: Sequence[Contrast],
+    margin: float,
+    to_come: int = 0,
+    waiting: Collection[tuple[str, float]] = (),
+) -> list[Judgement]:
+    """The judgements at own best rates; the arguments are those of `judge_pairs`."""
+    return _judged([_measured(question, grid, waiting) for question in questions], margin, to_come)
+
+
 def judge_pairs(
     grid: Grid,
     questions: Sequence[Contrast],
@@ -362,19 +377,7 @@ def judge_pairs(
     and rate of each run that is not trained yet: what rests on it is undecided, and part of its family. At a rate that
     is given nothing is chosen, so that a t test over the seeds is enough.
     """
-
-    def measured_of(question: Contrast, *rates: float) -> Measured:
-        """With the runs that it waits for, at these rates or at any."""
-        found = measure(question, grid)
-        n_open = sum(name in question.activations and (rate in rates or not rates) for name, rate in waiting)
-        effect = dataclasses.replace(found.effect, reason=f"{n_open} {NOT_TRAINED}") if n_open else found.effect
-        return dataclasses.replace(found, effect=effect)
-
-    def judged(all_measured: Sequence[Measured], further: int) -> list[Judgement]:
-        effects = [one.effect for one in all_measured]
-        return judge(effects, margin, further + sum(effect.reason.endswith(NOT_TRAINED) for effect in effects))
-
-    own_best = judged([measured_of(question) for question in questions], to_come)
+    own_best = judge_own_best(grid, questions, margin, to_come, waiting)
     rates = [grid.rates(*question.activations) for question in questions]
     planned = [
         {*each, *(rate for name, rate in waiting if name in question.activations)}
@@ -383,10 +386,24 @@ def judge_pairs(
     absent = sum(len(all_rates.difference(each)) for all_rates, each in zip(planned, rates, strict=True))
     fixed = [(question.at(rate), rate) for question, each in zip(questions, rates, strict=True) for rate in each]
     n_rates = max(map(len, planned), default=0)
-    at_rates = iter(judged([measured_of(one, rate) for one, rate in fixed], to_come * n_rates + absent))
-    sensitive = [measured_of(dataclasses.replace(question, of=SENSITIVITY)) for question in questions]
-    sensitivity = judged(sensitive, to_come)
+    of_rates = [_measured(one, grid, [(name, at) for name, at in waiting if at == rate]) for one, rate in fixed]
+    at_rates = iter(_judged(of_rates, margin, to_come * n_rates + absent))
+    sensitive = [_measured(dataclasses.replace(question, of=SENSITIVITY), grid, waiting) for question in questions]
+    sensitivity = _judged(sensitive, margin, to_come)
     return [
         Pair(question, best, {rate: next(at_rates) for rate in each}, over, measured.rates)
         for question, best, each, over, measured in zip(questions, own_best, rates, sensitivity, sensitive, strict=True)
     ]
+
+
+def _measured(question: Contrast, grid: Grid, waiting: Collection[tuple[str, float]]) -> Measured:
+    """A contrast, which is open while it waits for runs."""
+    found = measure(question, grid)
+    n_open = sum(name in question.activations for name, _ in waiting)
+    effect = dataclasses.replace(found.effect, reason=f"{n_open} {NOT_TRAINED}") if n_open else found.effect
+    return dataclasses.replace(found, effect=effect)
+
+
+def _judged(all_measured: Sequence[Measured], margin: float, to_come: int) -> list[Judgement]:
+    effects = [one.effect for one in all_measured]
+    return judge(effects, margin, to_come + sum(effect.reason.endswith(NOT_TRAINED) for effect in effects))

@@ -426,8 +426,8 @@ def judge(effects: Sequence[Effect], margin: float = MARGIN, to_come: int = 0) -
     differ = adjusted([effect.p for effect in effects], to_come)
     equal = adjusted([effect.p_equivalence(margin) for effect in effects], to_come)
     family = sum(not effect.undecidable for effect in effects) + to_come
-    # Tests without swaps may have p near 0, and then leave Holm's family before those with swaps.
-    of_swaps = sum(bool(effect.swaps) and not effect.undecidable for effect in effects) + to_come
+    # Tests without swaps, or with more seeds, may have a lower p, and then leave Holm's family first.
+    of_swaps = [effect.n for effect in effects if effect.swaps and not effect.undecidable]
     judged = []
     for effect, p, p_equivalence in zip(effects, differ, equal, strict=True):
         verdict, reason = Verdict.UNDECIDED, effect.undecidable
@@ -436,8 +436,8 @@ def judge(effects: Sequence[Effect], margin: float = MARGIN, to_come: int = 0) -
                 verdict = Verdict.EQUIVALENT
             elif p <= ALPHA:
                 verdict = Verdict.SUPPORTED if effect.mean < 0 else Verdict.REFUTED
-            elif effect.swaps and effect.n < (needed := fewest_seeds(of_swaps)):
-                reason = few_seeds(effect.n, of_swaps, needed)
+            elif effect.swaps and (few := few_seeds(effect.n, sum(n <= effect.n for n in of_swaps) + to_come)):
+                reason = few
             else:
                 reason = f"{NEITHER} within {margin:g} is shown"
                 reason += "; the ways to choose the rates point in opposite directions" if effect.apart else ""
@@ -450,8 +450,10 @@ def fewest_seeds(family: int) -> int:
     return 1 + math.ceil(math.log2(family / ALPHA))
 
 
-def few_seeds(n: int, family: int, needed: int) -> str:
-    """Why n seeds cannot find a difference, in words."""
+def few_seeds(n: int, family: int) -> str:
+    """Why n seeds cannot find a difference, in words; empty if they can."""
+    if n >= (needed := fewest_seeds(family)):
+        return ""
     tests = "one test" if family == 1 else f"a family of {family} tests"
     seeds = f"{n} seed shows" if n == 1 else f"{n} seeds show"
     return f"{seeds} no difference at own best rates, whatever it is: {tests} takes {needed} or more"

@@ -117,7 +117,13 @@ def gap_grows(small: tuple[Arm, Arm], large: tuple[Arm, Arm], *, of: str = LOSS)
 
 
 def falls(arms: Sequence[str | Arm], *, of: str = LOSS) -> Contrast:
-    """It falls from arm to arm: the change along the least-squares line from first to last arm, and the trend test."""
+    """It falls from arm to arm: the change along the least-squares line from first to last arm, and the trend test.
+
+    Raises:
+        UserError: for fewer than two arms.
+    """
+    if len(arms) < 2:
+        raise UserError(f"falls({list(map(str, arms))}) has no two arms: name those that it falls along.")
     # The slope of y over places x is the sum of (x - mean x) y over that of (x - mean x)^2.
     steps = len(arms) - 1
     square = sum((place - steps / 2) ** 2 for place in range(len(arms)))

@@ -229,9 +229,7 @@ def _rule(
 ) -> Ruling:
     trend = None
     if contrast.trend and not measured.effect.undecidable:
-        seeds = sorted(set.intersection(*(set(worth.chosen) for worth in measured.worths)))
-        groups = [np.array([worth.chosen[seed] for seed in seeds]) for worth in measured.worths]
-        trend = jonckheere_terpstra(groups)
+        trend = jonckheere_terpstra([np.array(list(worth.chosen.values())) for worth in measured.worths])
     if contrast.says == "level":
         verdict, p, reason = _of_level(contrast, judgement, p_beyond, margin)
     else:
@@ -271,6 +269,8 @@ def _of_level(
         return Verdict.SUPPORTED, p_equal, ""
     if p_beyond <= ALPHA:
         return Verdict.REFUTED, p_beyond, ""
+    if not judgement.reason.startswith(NEITHER) and judgement.reason:  # too few seeds
+        return Verdict.UNDECIDED, p_equal, judgement.reason
     return Verdict.UNDECIDED, p_equal, f"neither equality within {margin:g} is shown nor a difference beyond it"
 
 

@@ -31,6 +31,7 @@ VALLEY = [[2.1, 2.2, 2.3], [2.0, 2.1, 2.2], [2.3, 2.3, 2.5]]
         (curves(VALLEY[::-1]), ""),
         (curves(VALLEY, rates=(1e-3, 1.9e-3, 3e-3)), "the rates beside 0.0019 are a factor 1.9 away"),
         (curves(VALLEY, rates=(1e-3, 1.8e-3, 3.24e-3)), ""),
+        (curves(VALLEY, rates=(0.0, 1e-3, 1.7e-3)), "the rates beside 0.001 are 0 and another"),
         (curves(VALLEY[1:], rates=RATES[:2]), "0.001 is at the edge of the grid"),
         (curves(VALLEY[:2], rates=RATES[:2]), "0.0017 is at the edge of the grid"),
         (curves(VALLEY, failed=[(2, 0), (2, 1)]), "of 0.0017, 2 of 3 runs failed at 0.003 beside it"),

@@ -10,6 +10,7 @@ from actlab.analysis import comparison
 from actlab.analysis.comparison import compare
 from actlab.analysis.effects import Verdict, judge, nats, paired, paired_resolution
 from actlab.analysis.protocol import lower
+from actlab.console import lines
 from actlab.errors import UserError
 
 RATES = (1e-3, 3e-3, 1e-2)
@@ -143,7 +144,7 @@ def test_the_answer_groups_what_is_lower_higher_equal_and_open(tables):
     assert none.answer.startswith("Open: whether the loss of relu is lower than that of gelu; difference ")
     with pytest.raises(UserError, match="--baseline=gelu asks about every activation"):
         compare(tables.read(rows(tables, effects)), [lower("gelu", "relu")], baseline="gelu")
-    with pytest.raises(UserError, match="--baseline=elu has no runs in this condition"):
+    with pytest.raises(UserError, match="--baseline=elu has no runs that can be compared"):
         compare(tables.read(rows(tables, effects)), baseline="elu")
 
 
@@ -184,7 +185,7 @@ def test_gaps_and_edges_are_warned_of(tables):
     ]
     more = tables.row("relu", 0.1, 0, 3.0)
     (one,) = compare(tables.read([*missing, more]))
-    assert "gelu: 1 seeds lack a run and are left out of pairs" in one.warnings
+    assert "gelu: 1 seed lacks a run and is left out of pairs" in one.warnings
     assert "relu: learning rates 0.1 are not shared by all and stay out of the ranking" in one.warnings
     assert one.main.pairs[0].own_best.effect.left_out == 1
     edge = [row | {"final_loss": row["final_loss"] + 100 * row["learning_rate"]} for row in table]
@@ -280,9 +281,53 @@ def test_a_question_is_asked_where_its_activations_have_runs(tables):
         assert f"not asked here, for lack of runs: {other} and relu" in of.warnings
     (second,) = compare(tables.read(table), baseline="tanh")
     assert second.baseline == "tanh" and any("for lack of runs of tanh" in warning for warning in second.warnings)
-    for unknown in (lower("silu", "relu"), lower("gelu", "tanh")):
-        with pytest.raises(UserError, match="(silu|tanh) has no runs in this condition"):
-            compare(tables.read(table), [unknown])
+    with pytest.raises(UserError, match="silu has no runs that can be compared: choose one of gelu, relu, tanh"):
+        compare(tables.read(table), [lower("silu", "relu")])
+    with pytest.raises(UserError, match="gelu and tanh have no runs at one place of the further axes"):
+        compare(tables.read(table), [lower("gelu", "tanh")])
+
+
+def test_a_pair_at_rates_that_the_ranking_leaves_out_says_so(tables, capsys):
+    table = rows(tables, {"gelu": 0.0, "relu": 0.03, "silu": 0.1})
+    fewer = [row for row in table if not (row["activation"] == "silu" and row["learning_rate"] == 3e-3)]
+    (one,) = compare(tables.read(fewer), [lower("gelu", "relu"), lower("silu", "relu")])
+    told = [warning for warning in one.warnings if "ranking leaves out" in warning]
+    assert told == ["gelu < relu is at rates that the ranking leaves out: gelu at 0.003, relu at 0.003"]
+    lines().print(comparison.show(one))
+    assert "LR sensitivity over 0.001, 0.003, 0.01" in capsys.readouterr().out
+
+
+def test_pairs_of_more_seeds_leave_the_family_before_those_of_fewer(tables):
+    many = {name: -0.1 * (name != "relu") for name in ("gelu", "silu", "tanh", "elu", "selu", "mish", "relu2", "relu")}
+    table = rows(tables, many, n=16)
+    fewer = [row for row in table if row["activation"] != "mish" or row["seed"] < 6]
+    (one,) = compare(tables.read(fewer), baseline="relu")
+    verdicts = {pair.contrast.activations[0]: pair.own_best.verdict for pair in one.main.pairs}
+    assert verdicts["mish"] == Verdict.SUPPORTED and not any("show no difference" in told for told in one.warnings)
+    few = [row for row in table if row["activation"] not in ("mish", "selu") or row["seed"] < 6]
+    (one,) = compare(tables.read(few), baseline="relu")
+    told = "6 seeds show no difference at own best rates, whatever it is: a family of 2 tests takes 7 or more"
+    assert told in one.warnings and told in one.answer
+
+
+def test_a_pair_that_nobody_asked_about_waits_for_its_runs_too(tables):
+    table = rows(tables, {"relu": 0.0, "gelu": -0.1, "silu": 0.0})
+    stopped = [
+        row | {"status": "stopped"} if row["activation"] == "gelu" and row["seed"] == 2 else row for row in table
+    ]
+    (one,) = compare(tables.read(stopped), [lower("silu", "relu")])
+    found = {pair.activations: judged for pair, judged in one.other_pairs().items()}
+    assert all(
+        judged.verdict == Verdict.UNDECIDED and judged.reason.startswith("3 of its runs") for judged in found.values()
+    )
+    assert len(found) == 2
+
+
+def test_seeds_of_which_none_has_every_rate_are_the_reason(tables):
+    table = rows(tables, {"gelu": 0.0, "relu": 0.0, "tanh": 0.0}, n=3)
+    holes = [row for row in table if row["activation"] == "relu" or RATES.index(row["learning_rate"]) != row["seed"]]
+    (one,) = compare(tables.read(holes), baseline="relu")
+    assert one.answer == "Open: no seed has a run of every arm at every rate."
 
 
 def test_what_nobody_asked_about_does_not_answer_a_question_that_waits(tables):

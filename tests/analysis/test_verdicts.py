@@ -53,6 +53,25 @@ def test_a_planted_difference_has_its_word(tables, relu, verdict, at):
     assert len(gelu["runs"]) == 6 * n_rates and other["mean"] - gelu["mean"] == pytest.approx(relu - 1, abs=0.003)
 
 
+def test_the_mean_of_an_arm_is_over_the_seeds_that_are_compared(tables):
+    rows = planted(tables, {"gelu": 1.0, "relu": 1.1}, seeds=range(9))
+    fewer = [row for row in rows if row["activation"] == "gelu" or row["seed"] < 6]
+    evidence = word(tables, fewer, lower("gelu", "relu", at=1e-3)).as_dict()["evidence"]
+    gelu, relu = (row["mean"] for row in evidence["row"])
+    assert evidence["n_seeds"] == 6 and gelu - relu == pytest.approx(evidence["mean"], abs=1e-9)
+
+
+def test_too_few_seeds_are_why_a_level_is_open(tables):
+    decision = word(tables, planted(tables, {"gelu": 1.0, "relu": 1.003}, seeds=range(4)), level("gelu", "relu"))
+    assert decision.verdict == "undecided" and decision.deciding.reason.startswith("4 seeds show no difference")
+
+
+@pytest.mark.parametrize("arms", [[], ["relu"]])
+def test_a_fall_needs_two_arms(arms):
+    with pytest.raises(UserError, match="has no two arms"):
+        falls(arms)
+
+
 @pytest.mark.parametrize(("relu", "verdict"), [(1.1, "undecided"), (0.9, "refuted")])
 def test_a_control_refutes_and_proves_nothing(tables, relu, verdict):
     control = dataclasses.replace(lower("gelu", "relu", at=1e-3), control=True)

@@ -195,7 +195,7 @@ def _decay_peak(k: int, rates: tuple[Fraction, ...]) -> tuple[float, float, floa
     steps = tuple((j + 1) * rate for j, rate in enumerate(rates))
     excess = lambda x: enclose(k) - _exponent(x, steps)  # noqa: E731
     plain = lambda x: k - sum(float(step) * x ** (j + 1) for j, step in enumerate(steps))  # noqa: E731
-    bracket = _bracket(excess, _solve(plain, k))
+    bracket = _bracket(excess, _solve(plain))
     return _height(bracket, k, _decay_at(bracket.low, rates))
 
 
@@ -207,11 +207,11 @@ def _tail_peak(k: int) -> tuple[float, float, float]:
     density = lambda x: _decay_at(x.low, _GAUSS) * enclose(ONE_OVER_SQRT_2_PI)  # noqa: E731
     excess = lambda x: _tail_at(x.low) * k - x * density(x)  # noqa: E731
     plain = lambda x: k * np.sqrt(np.pi / 2) * scipy.special.erfcx(x / np.sqrt(2)) - x  # noqa: E731
-    bracket = _bracket(excess, _solve(plain, k))
+    bracket = _bracket(excess, _solve(plain))
     return _height(bracket, k, _tail_at(bracket.low))
 
 
-def _solve(falling: Callable[[float], float], k: int) -> float:
+def _solve(falling: Callable[[float], float]) -> float:
     import scipy.optimize  # a third of a second, which no start of a training needs
 
     high = 1.0

@@ -79,7 +79,7 @@ class Jet:
 
     def derivative(self, k: int) -> Any:
         """f^(k); the integer 0 where it is a constant zero."""
-        return _times(self.coefficients[k], math.factorial(k)) if k > 1 else self.coefficients[k]
+        return _times(self.coefficients[k], math.factorial(k))
 
     def compose(self, outer: Sequence[Any]) -> "Jet":
         """g(f(x)) from the Taylor coefficients of g at f(x)."""
