@@ -20,7 +20,7 @@ from actlab.adaptive.comparison import Comparison
 from actlab.config import Config, convert, overrides, presets
 from actlab.console import lines
 from actlab.errors import UserError, shown
-from actlab.files import fault_of_path
+from actlab.files import at_colon, fault_of_path
 from actlab.models import Model
 from actlab.sweeps import session, trained
 from actlab.training.loop import StopSignal
@@ -129,6 +129,8 @@ def compare(
     base = _config(config, "with other fields by actlab.config.replace(CONFIG, **{'model.d_model': 32})")
     if not isinstance(field, str):
         raise UserError(f"field={shown(field)} must be the name of the text field.")
+    if text is None and field != data.FIELD:
+        raise UserError(f"field={shown(field)} has no effect without text: name a file or a folder of texts.")
     if text is not None:
         _path("text", text)
         base = config_lib.replace(base, **{"data.name": data.prepare_text(text, base.data.dir, field=field)})
@@ -167,7 +169,7 @@ def train(config: Configured, *, workdir: str | pathlib.Path | None = None, **ch
     one = config_lib.replace(_config(config, fields), **changes)
     if one.sweep:
         raise UserError("config.sweep is set: actlab.train trains one run; train a sweep with actlab.main.")
-    label = pathlib.Path(str(config).partition(":")[0]).stem if isinstance(config, (str, pathlib.Path)) else "train"
+    label = pathlib.Path(at_colon(str(config))[0]).stem if isinstance(config, (str, pathlib.Path)) else "train"
     # Named before the data is known, which fills in open fields: the name follows from the call alone.
     folder = session.default_workdir(label, one) if workdir is None else _path("workdir", workdir)
     if code := session.run(_with_data(one, folder / "config.json"), label, folder, ["actlab.train"]):

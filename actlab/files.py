@@ -30,6 +30,14 @@ def fault_of_path(text: str) -> str:
     return ""
 
 
+def at_colon(text: str) -> tuple[str, str, str]:
+    """As `text.partition(":")`, a path and what follows it, FILE.py:PRESET. A path that exists may have colons."""
+    if os.path.exists(text):
+        return text, "", ""
+    path, colon, rest = text.rpartition(":")
+    return (path, colon, rest) if os.path.exists(path) else text.partition(":")
+
+
 def read_file(path: pathlib.Path, fix: str) -> bytes:
     """The content of a file that somebody names; a device or a pipe, which may never end, is none.
 

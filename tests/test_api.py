@@ -105,6 +105,11 @@ def get_config():
 """
 
 
+def test_a_field_without_text_is_refused(called):
+    with pytest.raises(UserError, match="field='body' has no effect without text"):
+        actlab.compare(["relu", "gelu"], budget="1h", field="body")
+
+
 class Called(Exception):
     """Stands for the work."""
 

@@ -30,7 +30,7 @@ class EventFiles(Callback):
         """Replaces the files by new ones with the kept rows."""
         self._start = time.time() - max((row["seconds"] for row in resumed.kept), default=0.0)
         for name in self._names:
-            place = self._folder / name
+            place = self._folder / name.replace("/", "_")  # a name may hold the path of a checkpoint
             place.mkdir(parents=True, exist_ok=True)
             for old in place.glob("events.*"):
                 old.unlink()

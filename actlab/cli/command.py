@@ -26,7 +26,7 @@ from rich.progress import track as rich_track
 
 from actlab.config import Config, overrides, presets, rules, schema, user_code
 from actlab.errors import UnsharedError, UserError, sentence, suggestion
-from actlab.files import cpuinfo, fault_of_path, reason_of
+from actlab.files import at_colon, cpuinfo, fault_of_path, reason_of
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -260,16 +260,16 @@ def paths(words: Sequence[str]) -> list[pathlib.Path]:
 
 
 def output_file(flag: str, name: str, ending: str) -> pathlib.Path:
-    """The path of a file to write. One that exists is replaced if its name has the ending of such files.
+    """The path of a file to write, which has the ending of such files. One that exists is replaced.
 
     Raises:
-        UserError: if it is a folder, a device or a file of another kind, in a folder that does not exist, or cannot be
+        UserError: for another ending; if it is a folder or a device, in a folder that does not exist, or cannot be
             written.
     """
     path = pathlib.Path(name)
     require_no_device(flag, path)
-    if path.exists() and path.suffix != ending:
-        raise UserError(f"--{flag}={path} exists and does not end in {ending}: name another file.")
+    if path.suffix != ending:
+        raise UserError(f"--{flag}={path} does not end in {ending}: name a file that does.")
     if not path.parent.is_dir():
         raise UserError(f"--{flag}={path} is in a folder that does not exist: make {path.parent} first.")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
@@ -465,7 +465,7 @@ def parse_model(page: str | None, argv: Sequence[str], values: flags.FlagValues)
     if not words:
         raise UserError("no model is given: name a workdir, or a directory of Hugging Face transformers.")
     model = words[0]
-    paths([model.partition(":")[0]])
+    paths([at_colon(model)[0]])
     if source is not None:
         raise UserError("--config has no place here: the model's fields are those of its directory; leave it out.")
     # Before the fields are read: one of these alone may be refused for what the others are.

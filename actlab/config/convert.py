@@ -97,6 +97,8 @@ def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
         *sections, leaf = path.split(".")
         node = result
         for section in sections:
+            if section not in node:
+                raise UserError(f"config.{path} cannot be set, because the config has no {section}: add that section.")
             if not isinstance(node[section], Mapping):
                 raise UserError(
                     f"config.{path} cannot be set, because {section}={shown(node[section])} holds no fields."

@@ -18,6 +18,7 @@ from ml_collections import config_dict
 from actlab.config import convert, rules, sweep, user_code
 from actlab.config.schema import Config, fields, types_of
 from actlab.errors import UserError
+from actlab.files import at_colon
 
 _FLAG = re.compile(r"--?(?P<no>no)?config(?:\.(?P<path>[^=]*))?(?P<given>=(?P<value>.*))?", re.DOTALL)
 _SWEEP = "sweep."  # begins the path of an axis on the command line
@@ -36,7 +37,7 @@ class Request:
     @property
     def label(self) -> str:
         """The name of the config file without its preset, which the fingerprint of a default workdir tells apart."""
-        return pathlib.Path(self.source.partition(":")[0]).stem
+        return pathlib.Path(at_colon(self.source)[0]).stem
 
     @property
     def code(self) -> str:
@@ -107,7 +108,7 @@ def read(
         assert default is not None
         source, values = "", default().to_dict()
     elif _is_json(source):
-        file, colon, preset = source.partition(":")
+        file, colon, preset = at_colon(source)
         if colon:
             raise UserError(
                 f"--config={source}: a JSON file has no presets: leave :{preset} out. A file that registers an "
@@ -132,7 +133,7 @@ def require_effect(request: Request) -> None:
 
 
 def _is_json(source: str) -> bool:
-    return source.partition(":")[0].endswith(".json")
+    return at_colon(source)[0].endswith(".json")
 
 
 def _parsed(path: str, text: str | None, within: str = "") -> tuple[str, Any]:
@@ -160,7 +161,10 @@ def _axis(path: str, text: str | None) -> tuple[str, tuple[Any, ...]]:
     rules.require_path(name)
     if not text:
         raise UserError(f"--config.{path} needs values, separated by commas: write --config.{path}=VALUE,VALUE.")
-    return name, tuple(_parsed(name, one.strip(), _SWEEP)[1] for one in _COMMAS.split(text))
+    given = [one.strip() for one in _COMMAS.split(text)]
+    if "" in given:
+        raise UserError(f"--config.{path}={text} has an empty value: leave out the comma that is too many.")
+    return name, tuple(_parsed(name, one, _SWEEP)[1] for one in given)
 
 
 def _value(text: str, allowed: tuple[type, ...]) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from actlab.config.schema import CLASSES, Axis, Config, DataConfig, ModelConfig, fields, types_of
 from actlab.errors import CONTROL, UserError, shown, suggestion
-from actlab.files import fault_of_path
+from actlab.files import at_colon, fault_of_path
 
 MOST_RUNS = 10_000  # of a sweep: each is checked before the first is trained, in milliseconds
 MOST_PARAMETERS = 10**12  # twice the largest dense models
@@ -337,7 +337,7 @@ def _check_data(config: Config) -> None:
             f"are {n_tokens:,} tokens a step, more than the maximum of {MOST_TOKENS:,}: lower one of them."
         )
     origin = config.finetune.from_checkpoint
-    paths = {"data.dir": config.data.dir} | ({"finetune.from_checkpoint": origin.partition(":")[0]} if origin else {})
+    paths = {"data.dir": config.data.dir} | ({"finetune.from_checkpoint": at_colon(origin)[0]} if origin else {})
     for path, text in paths.items():
         if fault := fault_of_path(text):
             raise UserError(f"config.{path}={text!r} {fault}: name a folder.")

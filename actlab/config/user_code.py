@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from actlab.errors import UserError
-from actlab.files import fault_of_path, read_file
+from actlab.files import at_colon, fault_of_path, read_file
 
 
 def run(path: str, given: str) -> types.ModuleType:
@@ -25,6 +25,10 @@ def run(path: str, given: str) -> types.ModuleType:
         text = read_file(pathlib.Path(path), "give the path of a Python file")
     except UserError as error:
         raise UserError(f"{given}: {error}") from error
+    # It may import what lies beside it, or in the current folder, however actlab was started.
+    for place in (pathlib.Path(path).absolute().parent, pathlib.Path.cwd()):
+        if str(place) not in sys.path:
+            sys.path.append(str(place))
     # Each file has a name of its own: dataclasses look up the module of a class in sys.modules.
     module = types.ModuleType(f"actlab_user_{hashlib.sha256(path.encode()).hexdigest()[:12]}")
     module.__file__ = path
@@ -41,7 +45,7 @@ def get_config(source: str, given: str, *, required: bool = True) -> Any:
     Raises:
         UserError: as `run`, and for a file without get_config if it is `required`.
     """
-    path, colon, preset = source.partition(":")
+    path, colon, preset = at_colon(source)
     module = run(path, given)
     if not hasattr(module, "get_config"):
         if required:
@@ -59,11 +63,15 @@ def _failures(path: str, given: str) -> Iterator[None]:
         raise UserError(f"{given}: {error}") from error
     except (Exception, SystemExit) as error:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        told: Any = error  # an error of a file or of an import names it
         if isinstance(error, SyntaxError) and error.filename == path and error.lineno:
             lines.append(error.lineno)  # of a file that was not run
+            told = error.msg
+        elif isinstance(error, (KeyError, SystemExit)):  # str would quote a key
+            told = error.args[0] if error.args else ""
         where = f", line {lines[-1]}," if lines else ""
         try:
-            told = " ".join(str(error.args[0] if error.args else "").split())
+            told = " ".join(str(told).split())
         except Exception:  # of an exception of the file's own, which cannot even be printed
             told = ""
         raise UserError(f"{given}: the file{where} fails with {type(error).__name__}: {told}") from error

@@ -17,6 +17,7 @@ from actlab.config import Config, ModelConfig
 from actlab.config.presets import CONTINUED_STEPS
 from actlab.data import tokenizers
 from actlab.errors import UserError, suggestion
+from actlab.files import at_colon
 from actlab.interop.architecture import GATED, OURS
 from actlab.models.model import Params
 from actlab.sweeps import origin, session, trained
@@ -90,7 +91,7 @@ def config_of(
         fields["head_activation"] = ModelConfig.head_activation
         console.print("head        the classifier is left out: hidden units are measured on text, without a loss")
     fields["activation"] = activation_of(start)
-    path, _, run = source.partition(":")
+    path, _, run = at_colon(source)
     folder = trained.with_runs(pathlib.Path(path))
     held = tokenizers.name_in(folder / "tokenizer" if (folder / "tokenizer").is_dir() else folder)
     changes: dict[str, Any] = {f"model.{name}": value for name, value in fields.items()}
@@ -148,7 +149,7 @@ def swap(
     Raises:
         UserError: for whatever does not fit together, see session.prepare, or a workdir that cannot be written.
     """
-    source = pathlib.Path(start.name.partition(":")[0])
+    source = pathlib.Path(at_colon(start.name)[0])
     if (workdir / "config.json").is_file() or workdir.resolve() == source.resolve():
         raise UserError(f"--workdir={workdir} holds a model already: choose another folder, which gets the new one.")
     if not steps and (workdir / "training").exists():
@@ -258,7 +259,7 @@ def _write(start: origin.Origin, after: Config, params: Params, workdir: pathlib
         table = np.array(start.load()[0]["position_embedding"]["embedding"])
         table[: after.model.context] = params["position_embedding"]["embedding"]
         params = {**params, "position_embedding": {"embedding": table}}
-    folder = pathlib.Path(start.name.partition(":")[0])
+    folder = pathlib.Path(at_colon(start.name)[0])
     kept = trained.with_runs(folder) / "tokenizer" if start.model_type is None else folder
     begin, end = start.text_ids or (start.tokenizer.end_of_text if start.tokenizer else None,) * 2
     padding = start.tokenizer.specials.padding if start.tokenizer else None

@@ -19,7 +19,7 @@ from actlab.config import Config, ModelConfig, SwapConfig
 from actlab.data import tokenizers
 from actlab.data.tokenizer_kinds import Tokenizer
 from actlab.errors import UserError
-from actlab.files import digest, read_json, sha256
+from actlab.files import at_colon, digest, read_json, sha256
 from actlab.models.layers import Hidden
 from actlab.models.model import Params
 from actlab.sweeps import trained
@@ -66,7 +66,7 @@ def of(config: Config) -> Origin | None:
     if not config.finetune.from_checkpoint:
         return None
     name = name_of(config)
-    path, _, run = name.partition(":")
+    path, _, run = at_colon(name)
     folder = trained.with_runs(pathlib.Path(path))
     if (folder / MANIFEST).is_file():
         return _ours(name, folder, run or None)

@@ -33,6 +33,15 @@ def test_a_row_is_an_event_with_its_numbers_by_split(tmp_path):
     assert found(tmp_path / "b") == [(1, {"train/loss": 1.5})]
 
 
+def test_a_run_named_by_the_path_of_its_checkpoint_stays_in_the_folder(tmp_path):
+    files = EventFiles(tmp_path / "boards", ["../../w/r1-seed2"])
+    files.on_begin(ResumeContext((), (), ()))
+    files.on_rows([row("../../w/r1-seed2", 1)])
+    files.on_end()
+    assert [place.name for place in tmp_path.iterdir()] == ["boards"]
+    assert found(tmp_path / "boards/.._.._w_r1-seed2") == [(1, {"train/loss": 1.5})]
+
+
 def test_a_session_after_a_kill_makes_the_files_anew_from_the_rows_that_are_kept(tmp_path):
     killed = EventFiles(tmp_path, ["a"])
     killed.on_begin(ResumeContext((), (), ()))

@@ -1,6 +1,7 @@
 """The flag --config: a config file, or values from a config.json with which nothing is run; and its overrides."""
 
 import pathlib
+import sys
 
 import pytest
 
@@ -180,13 +181,50 @@ def test_an_override_without_a_value_takes_no_flag_for_one():
         ("values.model = 3", "config.model=3"),
         ("1 / 0", "mine.py.* line 5, .*ZeroDivisionError: division by zero"),
         ("return 3", "mine.py: get_config"),
-        ("}", "line 5, fails with SyntaxError"),
+        ("}", "line 5, fails with SyntaxError: unmatched"),
+        ('open("nothere.txt")', "line 5, fails with FileNotFoundError: .*No such file.*'nothere.txt'"),
+        ('{}["depth"]', "line 5, fails with KeyError: depth$"),
+        ("import broken_helper", r"line 5, fails with SyntaxError: .*broken_helper.py, line 2\)"),
     ],
 )
-def test_what_a_config_file_does_wrong_is_one_sentence(file, line, names):
+def test_what_a_config_file_does_wrong_is_one_sentence(file, tmp_path, monkeypatch, line, names):
+    monkeypatch.setattr(sys, "path", [*sys.path])  # to which the file's folder is added
+    (tmp_path / "broken_helper.py").write_text("seed = 3\nseed = (")
     with pytest.raises(UserError, match=names) as refused:
         read(file("values = config.default()", line, "return values"))
     assert "\n" not in str(refused.value)
+
+
+def test_a_config_file_may_import_what_lies_beside_it_or_in_the_current_folder(file, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+    (tmp_path / "beside_the_config.py").write_text("SEED = 3\n")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/in_the_folder.py").write_text("SEED = 4\n")
+    monkeypatch.chdir(tmp_path / "sub")
+    source = file("import beside_the_config, in_the_folder", "return config.default()")
+    assert read(source).config == Config()
+
+
+def test_a_path_may_have_a_colon(tmp_path):
+    folder = tmp_path / "r 05:33"
+    folder.mkdir()
+    (folder / "config.json").write_text(to_json(SWEEP))
+    assert read(f"--config={folder}/config.json").config == SWEEP
+    (folder / "mine.py").write_text("from actlab import config\ndef get_config(of=''):\n    return config.default()\n")
+    for preset in ("", ":small"):
+        request = read(f"--config={folder}/mine.py{preset}")
+        assert request.config == Config() and request.label == "mine" and request.code.endswith(f"mine.py{preset}")
+    with pytest.raises(UserError, match="a JSON file has no presets: leave :small out"):
+        read(f"--config={folder}/config.json:small")
+    checkpoint = replace(Config(), **{"finetune.from_checkpoint": f"{folder}:run"})
+    assert checkpoint.finetune.from_checkpoint.endswith("05:33:run")
+
+
+def test_an_override_of_a_section_that_the_config_lacks_is_refused(file):
+    source = file("values = config.default()", "del values.log", "return values")
+    for words in ((), ("--config.log.tensorboard=true",)):
+        with pytest.raises(UserError, match=r"config.log is missing|the config has no log: add that section"):
+            read(source, *words)
 
 
 def test_an_unknown_preset_is_told_in_the_words_of_the_file():
@@ -215,6 +253,7 @@ def test_axes_on_the_command_line_join_those_of_the_file_and_replace_equal_ones(
         ("--config.sweep=1", "--config.sweep.seed=1,2,3"),
         ("--config.sweep.seed=", "--config.sweep.seed needs values"),
         ("--config.sweep.seed=1,b", "--config.sweep.seed=b"),
+        ("--config.sweep.seed=1,2,", "--config.sweep.seed=1,2, has an empty value"),
         ("--config.sweep.sede=1,2", "did you mean 'seed'"),
         ("--config.sweep.data.name=a,b", "all runs of a sweep share data.name"),
     ],

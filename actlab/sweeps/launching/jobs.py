@@ -153,10 +153,10 @@ def _gather_rest(records: Workdir, jobs: Sequence[Job], command: Sequence[str]) 
                 f"{jobs[0].number} on {data['fingerprint'][:12]}: choose another workdir, and leave data.dir unchanged."
             )
     parts = {(job, part): names for job in jobs for part, names in manifest.parts(job.workdir).items()}
-    for (job, part), names in parts.items():
+    for job, part in parts:
         _link(records.path / "checkpoints" / f"{job.number}-{part}", job.workdir.path / "checkpoints" / part)
-        for name in names if (job.workdir.path / "tensorboard").is_dir() else ():
-            _link(records.path / "tensorboard" / name, job.workdir.path / "tensorboard" / name)
+    for place in (place for job in jobs for place in (job.workdir.path / "tensorboard").glob("*")):
+        _link(records.path / "tensorboard" / place.name, place)
     shutil.copytree(jobs[0].workdir.path / "tokenizer", records.path / "tokenizer", dirs_exist_ok=True)
     records.write_manifest(
         {
