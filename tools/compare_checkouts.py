@@ -86,8 +86,11 @@ class Side:
 
     def prepare(self) -> None:
         """Copies the tree, unless that was done before."""
-        if self.tree.is_dir():
+        done = self.work / "whole"  # what was killed before is made again
+        if done.is_file():
             return
+        for folder in (self.tree, self.work):
+            shutil.rmtree(folder, ignore_errors=True)
         for name in git(self._checkout, "ls-files", "-coz", "--exclude-standard").split("\0"):
             if (self._checkout / name).is_file():
                 (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -98,6 +101,7 @@ class Side:
             (self.work / name).write_text(text)
         for name in ("configs", "experiments"):
             (self.work / name).symlink_to(self.tree / name)
+        done.touch()
 
     def start(self, words: Sequence[str], folder: pathlib.Path | None = None, **streams: Any) -> subprocess.Popen[str]:
         """Starts a command or a script, in the work folder where no other is named; `main` is a module of its own."""

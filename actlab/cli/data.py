@@ -80,8 +80,6 @@ def _list(given: flags.FlagValues) -> None:
     directory = Path(given.dir)
     damaged: list[UserError] = []
     found = datasets.prepared(directory, damaged)
-    for error in damaged:
-        print(f"damaged: {sentence(error)}")
     if not found and not damaged:
         print(f"no dataset is prepared in {directory}; story_grammar is prepared at its first use.")
     for dataset in found:
@@ -90,9 +88,11 @@ def _list(given: flags.FlagValues) -> None:
             f"{dataset.name}  {documents:,} documents  {size:,} bytes  in {dataset.root}  (licence {dataset.licence})"
         )
         print(printable(about))
-        for meta in cache.caches(dataset.root):
+        for meta in cache.caches(dataset.root, damaged):
             tokens = sum(meta.n_tokens.values())
             about = f"  {meta.tokenizer}  {tokens:,} tokens  vocabulary {meta.vocab_size:,}  {meta.fingerprint[:12]}"
             print(printable(about))
+    for error in damaged:
+        print(f"damaged: {sentence(error)}")
     if (directory / gpt2.NAME).is_dir():
         print(f"{gpt2.NAME}  tokenizer in {gpt2.folder(directory)}")

@@ -156,11 +156,14 @@ def folder_of(root: Path, tokenizer: str) -> Path:
     return root / "tokens" / (f"{kind}-{label}" if rest else kind)
 
 
-def caches(root: Path) -> Iterator[Meta]:
-    """Records of the caches of a dataset, by folder name."""
+def caches(root: Path, damaged: list[UserError]) -> Iterator[Meta]:
+    """Records of the caches of a dataset, by folder name; errors of damaged ones are added to the list."""
     for path in sorted(root.glob(f"tokens/*/{META}")):
         if not path.parent.name.startswith(preparing.INCOMPLETE):
-            yield read_meta(path.parent)
+            try:
+                yield read_meta(path.parent)
+            except UserError as error:
+                damaged.append(error)
 
 
 def read_meta(folder: Path) -> Meta:

@@ -88,7 +88,7 @@ def prepare(
       UserError: a bad name, text that cannot be used, other text under the same name, no network, no place to write.
     """
     check_name(name)
-    if not 1 <= n_stories <= MOST_STORIES:
+    if type(n_stories) is not int or not 1 <= n_stories <= MOST_STORIES:
         raise UserError(f"n_stories={shown(n_stories)} is not a number of stories: ask for 1 to {MOST_STORIES:,}.")
     definition = sets.definition(name, n_stories, field)
     if existing := find(name, directory, n_stories=n_stories):

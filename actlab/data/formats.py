@@ -17,6 +17,7 @@ from actlab.files import parse_json
 
 SEPARATOR = "<|endoftext|>"
 MAX_DOCUMENT_BYTES = 1 << 30  # a TFDS example is a protocol buffer, which ends at 2 GiB
+_HEAD = 1024  # bytes of a document by which UTF-16 is told
 _BATCH = 256  # documents of Parquet and Arrow that are in memory at once
 _BUFFER = 1 << 20  # bytes, of Parquet; by default a whole column of several row groups is read ahead
 
@@ -47,6 +48,8 @@ def documents(path: Path, field: str = "text") -> Iterator[str]:
 
 def _of_text(path: Path, field: str) -> Iterator[str]:
     for offset, raw in _between_separators(path):
+        if raw[:_HEAD].count(0) > len(raw[:_HEAD]) / 4:
+            raise UserError(f"{path} is not UTF-8 but perhaps UTF-16: convert it (for example with iconv).")
         try:
             yield raw.decode()
         except UnicodeDecodeError as error:

@@ -1,6 +1,7 @@
 """GPT-2's vocabulary files: checked against their public hashes, kept in the data directory."""
 
 import hashlib
+import shlex
 from pathlib import Path
 
 from actlab.data import preparing
@@ -80,6 +81,6 @@ def _read(path: Path) -> bytes:
 
 def _advice(directory: Path) -> str:
     return (
-        f"run `python -m actlab data prepare {NAME} --from=DIR --dir={directory}`, "
+        f"run `python -m actlab data prepare {NAME} --from=DIR --dir={shlex.quote(str(directory))}`, "
         f"where DIR holds {VOCABULARY} and {MERGES}."
     )

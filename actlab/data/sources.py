@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -72,9 +73,10 @@ class Definition:
     def hint(self, directory: Path) -> str:
         """The command that prepares it."""
         if self.download:
-            command = f"actlab data prepare {self.name} --dir={directory}"
+            command = f"actlab data prepare {self.name} --dir={shlex.quote(str(directory))}"
             return f"run `{command}`, which downloads {self.download}, or add --from=PATH, {self.needs}"
-        return f"run `actlab data prepare {self.name} --from=PATH --dir={directory}`, where PATH is {self.needs}"
+        command = f"actlab data prepare {self.name} --from=PATH --dir={shlex.quote(str(directory))}"
+        return f"run `{command}`, where PATH is {self.needs}"
 
     def hash(self, given: Path | None) -> str | None:
         """Hash of the text that it would be made from now; None where no folder was given."""
@@ -187,14 +189,18 @@ class TextFiles:
         return {"train": training, **{split: functools.partial(half, split) for split in ("validation", "test")}}
 
     def _cut_documents(self, split: str) -> Iterator[str]:
-        """The part of each different document that belongs to a split, if it has one."""
-        seen = set()
+        """The part of each different document that belongs to a split. Of equal parts the first alone counts."""
+        seen: set[int] = set()
         for text in self.documents(self.divided):
+            if (key := text_hash(text)) in seen:
+                continue
+            seen.add(key)
             first, last = _cut(text, 1 - LAST_FRACTION)
-            part = (first, *_cut(last, 0.5))[SPLITS.index(split)]
-            if part and (key := text_hash(text)) not in seen:
-                seen.add(key)
-                yield part
+            for name, part in zip(SPLITS, (first, *_cut(last, 0.5)), strict=True):
+                if part and (key := text_hash(f"part {part}")) not in seen:
+                    seen.add(key)
+                    if name == split:
+                        yield part
 
 
 def find_texts(given: Path, *, paired: bool = False, field: str = FIELD) -> TextFiles:
@@ -371,7 +377,10 @@ def halves(hashes: Iterable[int]) -> Callable[[int], str] | None:
 
 
 def _cut(text: str, share: float) -> tuple[str, str]:
-    """A document's first part, about that share of it, and the rest: cut between paragraphs, else lines, else words."""
+    """A document's first part, about that share of it, and the rest.
+
+    It is cut between paragraphs, else lines, else words, else where that share ends.
+    """
     goal = int(len(text) * share)
     for mark in ("\n\n", "\n", " "):
         place = text.rfind(mark, int(len(text) * (share - LAST_FRACTION)), goal + len(mark))

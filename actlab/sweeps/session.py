@@ -190,6 +190,10 @@ def _require_distinct(names: Iterable[str]) -> None:
 def settle(config: Config, runs: Sequence[Run], tokens: TokenCache) -> tuple[Config, list[ProgramSpec]]:
     """The config with the open model fields filled in that all its runs resolve alike, and the programs of the runs."""
     resolved = [dataclasses.replace(run, config=_resolved(run.config, tokens)) for run in runs]
+    first: dict[Config, str] = {}
+    for run in resolved:
+        if (name := first.setdefault(run.config, run.name)) != run.name:
+            raise UserError(f"config.sweep has one run twice, {name} and {run.name}: leave out one of the two values.")
     specs = [
         program_spec.prepare([run.name for run in program], [run.config for run in program], tokens)
         for program in sweep.programs(resolved)

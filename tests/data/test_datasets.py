@@ -126,6 +126,14 @@ def test_where_whole_documents_would_be_much_or_little_of_the_text_each_is_cut(t
     assert 0.85 < sum(map(len, train)) / sum(map(len, books)) < 0.95
 
 
+def test_parts_of_documents_that_are_equal_are_in_one_split(tmp_path):
+    (tmp_path / "long.txt").write_text("\n\n".join(f"Verse {verse}." for verse in range(3000)))
+    for i, word in enumerate(("the", "then", "thee", "tot", "toot", "heth", "that")):
+        (tmp_path / f"{i}.txt").write_text(word * 8)
+    parts = [list(found()) for found in find_texts(tmp_path).splits().values()]
+    assert min(map(len, parts)) > 1 and sum(map(len, parts)) == len(set().union(*parts)), "every part once"
+
+
 @pytest.mark.parametrize("held_out", ["valid.txt", "validation.txt", "dev.txt", "test.txt"])
 def test_files_named_as_splits_are_those_splits(tmp_path, held_out):
     for name in ("train.txt", held_out):

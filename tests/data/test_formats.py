@@ -134,6 +134,7 @@ def test_a_column_that_is_not_utf8_is_told_in_a_sentence(tmp_path):
         ("a.arrow", b"ARROW1\0\0\xff\xff\xff\xff", "write it as Parquet"),
         ("a.jsonl", b'{"text": "x"}\n{}', "line 2 has no fields"),
         ("a.jsonl", b'{"text": "x"}\n{"id": 1}', "line 2 has no field 'text': complete or remove the line"),
+        ("a.txt", "text".encode("utf-16-le"), "not UTF-8 but perhaps UTF-16: convert it"),
         ("a.md", b"good\n\xff", "is not UTF-8 at byte 5"),
         ("a.pdf", b"x", "give a file that ends in .txt, .md"),
     ],

@@ -114,7 +114,7 @@ def test_a_killed_tokenizing_leaves_nothing_in_the_way(tmp_path, long_texts):
     tokens = data / "mine" / "tokens"
     kill_in_the_middle(tokens, "prepare", "mine", f"--dir={data}", "--tokenizer=bytes")
     (dataset,) = datasets.prepared(data)
-    assert list(cache.caches(dataset.root)) == []
+    assert list(cache.caches(dataset.root, [])) == []
     (tokens / "incomplete.gpt2").mkdir()
     opened = actlab.data.open_tokens("mine", data, "bytes", progress=False)
     assert opened.train.n_documents == 8_000
@@ -192,6 +192,24 @@ def test_what_is_prepared_under_a_name_like_a_known_one_stays_usable(tmp_path, w
         actlab.data.prepare("tinystories", tmp_path, source=source, progress=False)
     assert actlab.data.resolve_name("tinystories", tmp_path) == "tinystories"
     assert "already prepared" in actlab.data.prepare("tinystories", tmp_path, source=source, progress=False)
+
+
+@pytest.mark.parametrize("n_stories", [0, 1.5, "3", True])
+def test_a_number_of_stories_is_a_whole_number(tmp_path, n_stories):
+    with pytest.raises(UserError, match="is not a number of stories: ask for 1 to"):
+        actlab.data.prepare("story_grammar", tmp_path / "data", n_stories=n_stories, progress=False)
+    assert not (tmp_path / "data").exists()
+
+
+def test_damaged_tokens_hide_no_other(tmp_path, write_texts):
+    data = tmp_path / "data"
+    for name in ("a", "b"):
+        texts = write_texts(["one " * 100] * 40, ["two " * 100] * 4)
+        actlab.data.prepare(name, data, source=texts, tokenizer="bytes", progress=False)
+    (damaged,) = (data / "a").glob("**/tokens/*/meta.json")
+    damaged.write_text("{}")
+    code, out, _ = commands.call(command.main, "list", f"--dir={data}")
+    assert code == 0 and "damaged: " in out and str(damaged) in out and "b  " in out and out.count("  bytes  ") == 1
 
 
 def test_a_damaged_dataset_hides_no_other(tmp_path, write_texts):

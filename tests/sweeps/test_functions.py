@@ -173,3 +173,10 @@ def test_two_names_of_one_function_are_refused(config, tmp_path):
         with pytest.raises(UserError, match="two names of one function"):
             run(replace(config, sweep=(("model.activation", names),)), tmp_path / "w")
     assert not (tmp_path / "w").exists()
+
+
+def test_values_that_come_to_one_run_are_refused(config, tmp_path):
+    d_ff = (("model.d_ff", (None, 4 * config.model.d_model)),)
+    with pytest.raises(UserError, match="config.sweep has one run twice, .* and .*: leave out one of the two values"):
+        run(replace(config, **{"model.activation": "gelu"}, sweep=d_ff), tmp_path / "w")
+    assert not (tmp_path / "w").exists()
