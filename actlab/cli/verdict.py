@@ -48,6 +48,8 @@ def main(argv: Sequence[str]) -> None:
     if not words and not home:
         raise UserError("no table is given: name a workdir or a results.csv, python -m actlab verdict runs/NAME.")
     paths = command.paths(words) if words or home is None else [home]
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise UserError(f"{' '.join(words)} names a folder twice: name each once.")
     if len(paths) > 1 and not given.verdicts and not given.study:
         raise UserError(f"--verdicts is missing: {len(paths)} tables have no common folder for their verdicts.")
 

@@ -283,7 +283,7 @@ def test_parts_that_are_not_of_one_study_are_refused(folders, parts, tables):
     early, late = parts(**{"model.init": "gain"})
     refused(early, late, words=r"config.model.init is 'gpt2' in .*early and 'gain' in .*late")
     sweep_of(late, (1e-3, 3e-3), (3, 4))
-    refused(early, early, words=r"early .*early names a workdir twice")
+    refused(early, early, words=r"early .*early names a (folder|workdir) twice")
     refused(early, workdir, words=r"/one has no config.json")
     twin = shutil.copytree(early, early.with_name("twin"))
     refused(

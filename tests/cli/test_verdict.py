@@ -147,6 +147,10 @@ def test_no_table_is_no_comparison(refused):
     assert "no table is given" in refused(verdict.main)
 
 
+def test_a_folder_that_is_named_twice_is_refused(study, refused):
+    assert "names a folder twice: name each once" in refused(verdict.main, study, f"{study.parent}/./{study.name}")
+
+
 def test_a_part_of_a_comparison_is_judged_by_the_comparison(study, refused, monkeypatch):
     (study.parent / "comparison.json").write_text("{}")
     monkeypatch.chdir(study)
