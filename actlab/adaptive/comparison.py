@@ -285,6 +285,7 @@ class Comparison:
             unit=base.unit,
             sd=max(base.sd(*pair) or 0.0 for pair in pairs) if base.seeds >= first else None,
             typical=self._config.model.kind == "decoder",
+            allowance=max(filter(math.isfinite, self._allowances().values()), default=0.0),
             is_over=bool(known["rates"]) and not self._wanting(done),
         )
 

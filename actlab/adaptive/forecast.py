@@ -21,7 +21,8 @@ class Forecast:
     `run_seconds` is what a run takes, by width; `n_tests` share the 5%; `first_look` is the fewest seeds that can
     decide anything, `advised` a budget that trains SPARE_SEEDS more. `sd` is the largest standard deviation of the
     differences between the seeds there are, in `unit`, None before the first look; `typical` whether TYPICAL_SD is for
-    such models. `is_over` says that more seeds would decide nothing.
+    such models. `allowance` is the most by which a loss may lie above that at its activation's best rate, as far as it
+    is bounded; 0 before the rates are fixed. `is_over` says that more seeds would decide nothing.
     """
 
     budget: float
@@ -36,6 +37,7 @@ class Forecast:
     unit: str
     sd: float | None
     typical: bool
+    allowance: float
     is_over: bool
 
     @property
@@ -90,7 +92,11 @@ class Forecast:
             then = f"too little time is left for {self.first_look} seeds{where}, the fewest that can decide anything"
         else:
             then = f"then about {self.seeds} seeds of each activation{where}: differences above {self._detectable()}"
-        return [*found, f"            {then}"]
+        found.append(f"            {then}")
+        if self.allowance and not self.is_over:
+            more = f"where a rate may be off its best, a difference must be larger, by up to {self.allowance:.2g}"
+            found.append(f"            {more} {self.unit}")
+        return found
 
     def _detectable(self) -> str:
         """The difference that the seeds find with 80% power."""

@@ -17,6 +17,7 @@ from actlab import activations, api
 from actlab.adaptive import comparison as comparison_lib, judgement, outcomes, page
 from actlab.adaptive.answer import Answer, Measured, Width, _oriented, duration
 from actlab.adaptive.comparison import Comparison
+from actlab.adaptive.forecast import Forecast
 from actlab.adaptive.search import RUNGS, Found, Progress, Task
 from actlab.analysis import results as results_lib
 from actlab.analysis.effects import Verdict
@@ -468,3 +469,27 @@ def test_budgets_are_times(text, expected):
 def test_other_budgets_are_refused(text):
     with pytest.raises(UserError, match="--budget"):
         api.budget_seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("allowance", "is_over", "told"), [(0.018, False, True), (0.018, True, False), (0.0, False, False)]
+)
+def test_a_forecast_says_what_misplaced_rates_hide(allowance, is_over, told):
+    forecast = Forecast(
+        budget=600.0,
+        spent=60.0,
+        n_activations=2,
+        run_seconds={64: 1.0},
+        search_runs=0.0,
+        seeds=190,
+        first_look=7,
+        advised=100.0,
+        n_tests=1,
+        unit="nats/byte",
+        sd=0.04,
+        typical=True,
+        allowance=allowance,
+        is_over=is_over,
+    )
+    words = "where a rate may be off its best, a difference must be larger, by up to 0.018 nats/byte"
+    assert (words in " ".join(forecast.lines())) == told
