@@ -1,5 +1,6 @@
 """The console that every command prints to: a terminal's lines end between words, those of a file are whole."""
 
+import math
 import sys
 import textwrap
 from typing import Any
@@ -54,7 +55,7 @@ class Lines(Printable):
 
 
 class WarningsOnly(Console):
-    """Of what a session prints, only its warnings, each once."""
+    """Prints only a session's warnings, each once."""
 
     def __init__(self, console: Console):
         super().__init__(quiet=True)
@@ -92,3 +93,13 @@ def _made(kind: type[Printable], stderr: bool = False, **options: Any) -> Printa
 def _is_terminal(stderr: bool) -> bool:
     stream = sys.stderr if stderr else sys.stdout
     return stream is not None and stream.isatty()  # None if it was closed, as by >&-
+
+
+def duration(seconds: float) -> str:
+    """A time in words that --budget reads, rounded up: 0.2s, 40s, 2m14s, 12m, 1.5h."""
+    if seconds < 90:
+        return f"{math.ceil(10 * seconds) / 10:g}s" if seconds < 10 else f"{math.ceil(seconds)}s"
+    if seconds < 600:
+        minutes, rest = divmod(math.ceil(seconds), 60)
+        return f"{minutes}m{f'{rest}s' if rest else ''}"
+    return f"{math.ceil(seconds / 60)}m" if seconds < 90 * 60 else f"{math.ceil(seconds / 360) / 10:g}h"

@@ -23,7 +23,7 @@ class UserError(ValueError):
 
 
 class UnsharedError(UserError):
-    """One that other processes, which train together with this one, may not have: it ends without waiting for them."""
+    """An error that only this one of several processes may have; it exits without waiting for the others."""
 
 
 def printable(text: str) -> str:

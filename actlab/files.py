@@ -161,6 +161,11 @@ def flush(*paths: pathlib.Path) -> None:
             os.close(handle)
 
 
+def n_cores() -> int | None:
+    """CPU cores that this process may use; None if that is not known."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
 def cpuinfo() -> str:
     """What Linux says of the first CPU; empty elsewhere."""
     try:

@@ -181,7 +181,7 @@ def around(name, centre):
     """(f(centre + d) - f(centre)) / d as a function of d."""
     function = EXPANSIONS[name][0]
     there = function(centre)
-    slope = lambda d: (function(centre + d) - there) / d  # noqa: E731
+    slope = lambda d: (function(centre + d) - there) / d
     return lambda d: slope(d) if abs(d) > mpf(10) ** -25 else mpmath.diff(function, centre)
 
 
@@ -198,10 +198,10 @@ def table(precision):
     """
     tolerance, centre = TOLERANCE[precision], CENTRE[precision]
     high = mpmath.nint(mpmath.log(2) * 2 ** HALF[precision]) / 2 ** HALF[precision]
-    place = lambda a: (mpf(a) - centre) / (mpf(a) + centre)  # noqa: E731
+    place = lambda a: (mpf(a) - centre) / (mpf(a) + centre)
     last = place(FAR[precision])
     first = place(INNER)
-    ratio = lambda a: gelu_slope(a) / (GELU_ROOT - a)  # noqa: E731
+    ratio = lambda a: gelu_slope(a) / (GELU_ROOT - a)
     polynomials = {
         "exponential_rest": fit(exponential_rest, "-0.35", "0.35", tolerance * 8),
         "octave_rest": fit(lambda r: octave_rest(r, high), "-0.5001", "0.5001", tolerance * 2, mpf(1) / 4),

@@ -44,14 +44,14 @@ def prelu(x: Float[Array, "*S"], slope: Float[Array, ""] | float = 0.25) -> Floa
 @elementwise
 def relu6(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
     """min(max(0, x), 6); f'(0) = f'(6) = 0. Krizhevsky 2010."""
-    inside = lambda x: ((x > 0) & (x < 6)).astype(x.dtype)  # noqa: E731
+    inside = lambda x: ((x > 0) & (x < 6)).astype(x.dtype)
     return with_derivatives(lambda x: jnp.clip(x, 0, 6), inside, jnp.zeros_like)(x)
 
 
 @elementwise
 def relu2(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
     """max(0, x)^2; f''(0) = 0. So et al. 2021 (Primer), arXiv:2109.08668, section 3."""
-    relu = lambda x: jnp.maximum(x, 0)  # noqa: E731
+    relu = lambda x: jnp.maximum(x, 0)
     return with_derivatives(lambda x: jnp.square(relu(x)), lambda x: 2 * relu(x), lambda x: 2 * _step(x))(x)
 
 
@@ -64,7 +64,7 @@ def leaky_relu2(x: Float[Array, "*S"], slope: float = 0.5) -> Float[Array, "*S"]
     """leaky_relu(x)^2: x^2 where x > 0, else slope^2 x^2; f''(0) = 2 slope^2. modded-nanogpt, records of 2026."""
     if isinstance(slope, (int, float)) and not slope:
         return relu2(x)  # where 0 times -inf is 0
-    square = lambda x: jnp.where(x > 0, 1.0, slope**2).astype(x.dtype)  # noqa: E731
+    square = lambda x: jnp.where(x > 0, 1.0, slope**2).astype(x.dtype)
     return with_derivatives(
         lambda x: jnp.square(jnp.where(x > 0, x, slope * x)), lambda x: square(x) * 2 * x, lambda x: 2 * square(x)
     )(x)
@@ -73,14 +73,14 @@ def leaky_relu2(x: Float[Array, "*S"], slope: float = 0.5) -> Float[Array, "*S"]
 @elementwise
 def hard_tanh(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
     """x cut to [-1, 1]; f'(-1) = f'(1) = 0. Collobert 2004."""
-    inside = lambda x: (jnp.abs(x) < 1).astype(x.dtype)  # noqa: E731
+    inside = lambda x: (jnp.abs(x) < 1).astype(x.dtype)
     return with_derivatives(lambda x: jnp.clip(x, -1, 1), inside, jnp.zeros_like)(x)
 
 
 @elementwise
 def hard_sigmoid(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
     """(x + 3) / 6 cut to [0, 1]; f'(-3) = f'(3) = 0. Howard et al. 2019, arXiv:1905.02244, section 5.2."""
-    inside = lambda x: jnp.where(jnp.abs(x) < 3, 1 / 6, 0).astype(x.dtype)  # noqa: E731
+    inside = lambda x: jnp.where(jnp.abs(x) < 3, 1 / 6, 0).astype(x.dtype)
     return with_derivatives(_gate, inside, jnp.zeros_like)(x)
 
 

@@ -11,6 +11,7 @@ from actlab.adaptive import judgement
 from actlab.adaptive.judgement import BLOCK, PairState
 from actlab.adaptive.search import Progress
 from actlab.analysis.effects import DIFFERENT, Verdict, nats
+from actlab.console import duration
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,8 +28,7 @@ class Measured:
 
 @dataclasses.dataclass(frozen=True)
 class Width:
-    """What was judged at a d_model: parameters and bytes in words, its pairs, none before the first seed, and the
-    activations of which a run failed."""
+    """What was judged at one d_model: its pairs (none before the first seed) and the activations with a failed run."""
 
     width: int
     scale: str
@@ -317,16 +317,6 @@ def _row(pair: PairState) -> dict[str, Any]:
         "seeds": pair.seeds,
         "decided_at": pair.decided_at,
     }
-
-
-def duration(seconds: float) -> str:
-    """A time in words that --budget reads, rounded up: 0.2s, 40s, 2m14s, 12m, 1.5h."""
-    if seconds < 90:
-        return f"{math.ceil(10 * seconds) / 10:g}s" if seconds < 10 else f"{math.ceil(seconds)}s"
-    if seconds < 600:
-        minutes, rest = divmod(math.ceil(seconds), 60)
-        return f"{minutes}m{f'{rest}s' if rest else ''}"
-    return f"{math.ceil(seconds / 60)}m" if seconds < 90 * 60 else f"{math.ceil(seconds / 360) / 10:g}h"
 
 
 WORDS = {

@@ -249,7 +249,7 @@ class Comparison:
         return plan.make(prepared.specs[:1])[0].seconds
 
     def _run_seconds(self, width: int) -> float:
-        """Seconds of a run: of those that were trained, with all that goes with them, or the calibration's."""
+        """Mean wall time of a run so far, with all its overhead; before the first run, the calibration's estimate."""
         known = self._trained[width] >= 1 and self._seconds[width] > 0
         return self._seconds[width] / self._trained[width] if known else self._known["run_seconds"][str(width)]
 
@@ -263,7 +263,7 @@ class Comparison:
         run_seconds, n = {width: self._run_seconds(width) for width in self._configs}, len(self._activations)
         quarters = sum(one.rung for rates in self._searched().values() for one in rates.values())
         searched = quarters / search.RUNGS * search.SEEDS
-        to_search = 0.0 if known["rates"] else max(search.expected_runs() * n - searched, 1.0)
+        to_search = 0.0 if known["rates"] else max(search.EXPECTED_RUNS * n - searched, 1.0)
         base, done = judged[self._width], {width: one.seeds for width, one in judged.items()}
 
         def cost(seeds: int) -> float:
@@ -363,7 +363,7 @@ class Comparison:
         """Trains a block of seeds at a width that needs them, the one with the fewest first."""
         goals = {(name, one["rate"]): self._config.train.n_steps for name, one in self._known["rates"].items()}
         seeds = {width: one.seeds for width, one in self._judged().items()}
-        fits = lambda width: self._left() >= BLOCK * len(goals) * self._run_seconds(width)  # noqa: E731
+        fits = lambda width: self._left() >= BLOCK * len(goals) * self._run_seconds(width)
         width = next(filter(fits, sorted(self._wanting(seeds), key=lambda one: (seeds[one], one))), None)
         if width is None:
             return False
@@ -375,7 +375,7 @@ class Comparison:
     def _wanting(self, seeds: Mapping[int, int]) -> set[int]:
         """Widths at which more seeds may decide something; for a trend, those that have the fewest."""
         answer = self.answer()
-        is_open = lambda pair: pair.is_open(answer.margin)  # noqa: E731
+        is_open = lambda pair: pair.is_open(answer.margin)
         wanting = {one.width for one in answer.widths if not seeds[one.width] or any(map(is_open, one.pairs))}
         if any(map(is_open, answer.trends)):
             wanting |= {width for width, n in seeds.items() if n == min(seeds.values())}

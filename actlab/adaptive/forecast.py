@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from actlab.adaptive import judgement
-from actlab.adaptive.answer import duration
+from actlab.console import duration
 from actlab.errors import UserError
 
 # Standard deviation of differences paired by seed, in nats per byte, before any are known: ReLU less GELU at 0.12M

@@ -38,20 +38,20 @@ class Judged(NamedTuple):
         return [name for name, failed in self.failed.items() if failed.any()]
 
     def sd(self, first: str, second: str) -> float | None:
-        """Of the differences paired by seed; None for fewer than two."""
+        """Standard deviation of the differences paired by seed; None for fewer than two seeds."""
         return float((self.losses[first] - self.losses[second]).std(ddof=1)) if self.seeds > 1 else None
 
 
 def unit_of(objective: str) -> str:
-    """The unit of the answer: losses per token of a text are told per byte."""
+    """The unit of the answer; losses per token are converted to nats per byte."""
     return "nats/byte" if objective == "next_token" else LOSS_UNITS[objective]
 
 
 def judged(path: pathlib.Path, activations: Sequence[str], first_seed: int, objective: str) -> Judged:
-    """Of the judgement's workdir, which may not be there yet."""
+    """The runs in the judgement's workdir, which need not exist yet."""
     runs = [run for run in _results(path) if run.done]
     of = {(run.activation, run.seed): run for run in runs}
-    whole = lambda seed: all((name, seed) in of for name in activations)  # noqa: E731
+    whole = lambda seed: all((name, seed) in of for name in activations)
     seeds = list(itertools.takewhile(whole, itertools.count(first_seed)))
     rows = {name: [of[name, seed] for seed in seeds] for name in activations} if seeds else {}
     return Judged(

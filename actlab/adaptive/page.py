@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from actlab.adaptive import judgement
-from actlab.adaptive.answer import WORDS, Answer, duration, rounded, span
+from actlab.adaptive.answer import WORDS, Answer, rounded, span
 from actlab.adaptive.judgement import PairState
 from actlab.adaptive.search import RUNGS
+from actlab.console import duration
 
 
 def render(answer: Answer, command: str) -> str:
@@ -98,7 +99,7 @@ def _figure(pairs: Sequence[tuple[str, PairState]], margin: float) -> str:
     ends = [end for _, pair in known for end in (pair.low, pair.mean, pair.high) if math.isfinite(end)]
     low, high = min(-margin, *ends) * 1.08, max(margin, *ends) * 1.08
     left, width, step = max(190, 7 * max(len(label) for label, _ in known) + 24), 520, 30
-    x = lambda value: left + (value - low) / (high - low) * width  # noqa: E731
+    x = lambda value: left + (value - low) / (high - low) * width
     bottom = step * len(known) + 12
     band = f'<rect class=band x="{x(-margin):.1f}" y="6" width="{x(margin) - x(-margin):.1f}" '
     parts = [

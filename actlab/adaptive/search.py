@@ -42,7 +42,7 @@ _SURE = 0.9  # that the loss by misplacement is within the allowance
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """Of one rate: what its search seeds have done so far.
+    """What the search seeds have done so far at one rate.
 
     `rung` counts the quarters that are done, 1..RUNGS; `losses` are the validation losses of each seed there, nan where
     it diverged; `failed` says which diverged or collapsed (a loss no better than the trivial one) by then.
@@ -83,9 +83,8 @@ def next_tasks(known: Mapping[float, Progress], start: float) -> tuple[Task, ...
     return search.coarse() or search.fine()
 
 
-def expected_runs() -> float:
-    """What a search costs, in full runs over all its seeds: the mean of simulated searches, see simulation.py."""
-    return SEEDS * 6.3
+# Mean cost of a search over all its seeds, in full runs, by the simulations of simulation.py.
+EXPECTED_RUNS = SEEDS * 6.3
 
 
 class _Fit(NamedTuple):
@@ -103,7 +102,7 @@ class _Fit(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class _Search:
-    """Places are steps from the start."""
+    """The search of one activation; a place is a rate, as its number of grid steps from the start."""
 
     at: Mapping[int, Progress]
     start: float

@@ -75,7 +75,7 @@ WORLDS = (
 
 
 class Outcome(NamedTuple):
-    """Of one comparison: its pairs, and the full runs of the searches."""
+    """One comparison: its pairs, and the cost of its searches in full runs."""
 
     pairs: tuple[PairState, ...]
     searched: float

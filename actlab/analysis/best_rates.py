@@ -168,7 +168,7 @@ def _change(
     x: Float64[np.ndarray, "3 n"],
     y: Float64[np.ndarray, "3 n"],
 ) -> Float64[np.ndarray, "n"]:
-    """From 0 to `at`, of the curve through three places that has this third divided difference."""
+    """The change from 0 to `at` of the cubic through three points with this third divided difference."""
     slope, bend = _parabola(x, y)
     return at * (slope + (at - x[1]) * (bend + (at - x[2]) * third))
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float64
 
 from actlab.analysis import best_rates
 from actlab.analysis.best_rates import Curves
-from actlab.analysis.effects import DECIMALS, NOT_TRAINED, Effect, Interval, Judgement, Swaps, judge
+from actlab.analysis.effects import DECIMALS, Effect, Interval, Judgement, Swaps, judge
 from actlab.analysis.protocol import LOSS, SENSITIVITY, Arm, Contrast
 from actlab.analysis.results import Result
 from actlab.errors import UserError
@@ -400,10 +400,8 @@ def _measured(question: Contrast, grid: Grid, waiting: Collection[tuple[str, flo
     """A contrast, which is open while it waits for runs."""
     found = measure(question, grid)
     n_open = sum(name in question.activations for name, _ in waiting)
-    effect = dataclasses.replace(found.effect, reason=f"{n_open} {NOT_TRAINED}") if n_open else found.effect
-    return dataclasses.replace(found, effect=effect)
+    return dataclasses.replace(found, effect=found.effect.waiting_for(n_open))
 
 
 def _judged(all_measured: Sequence[Measured], margin: float, to_come: int) -> list[Judgement]:
-    effects = [one.effect for one in all_measured]
-    return judge(effects, margin, to_come + sum(effect.reason.endswith(NOT_TRAINED) for effect in effects))
+    return judge([one.effect for one in all_measured], margin, to_come)

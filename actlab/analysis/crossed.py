@@ -41,7 +41,7 @@ def seeds_and_documents(nats_SD: Float[np.ndarray, "S D"], targets_D: Int[np.nda
     if n_seeds < 2 or n_documents < 2:
         return None
     mean = nats_SD.sum() / (n_seeds * targets_D.sum())
-    # What a seed and what a document adds to the mean, but for the mean: its variances are those of the ratio.
+    # The residuals of the ratio nats / targets; their variances over seeds and documents estimate that of the mean.
     left_SD = nats_SD - mean * targets_D
     of_seeds = (left_SD.sum(axis=1) / targets_D.sum()).var(ddof=1) / n_seeds
     of_documents = (left_SD.mean(axis=0) * n_documents / targets_D.sum()).var(ddof=1) / n_documents
@@ -63,7 +63,7 @@ def seeds_and_documents(nats_SD: Float[np.ndarray, "S D"], targets_D: Int[np.nda
 def of_pair(names: Sequence[str], grid: Grid, documents: Mapping[str, Documents]) -> Interval | None:
     """The interval of the first of two activations' test loss minus the second's, each at the rate of its lowest mean.
 
-    Those rates are taken for given, unlike by the interval over seeds beside it, which spans what the choice adds. None
+    The two rates are taken as fixed; the interval over seeds beside it also covers their choice. None
     where a run there has no documents, where differences are not read on test, and for fewer than two seeds.
     """
     rates = grid.rates(*names)

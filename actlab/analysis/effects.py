@@ -197,7 +197,7 @@ class Swaps:
         return None if cut < 0 else Interval(float(self.typical[cut]), float(self.typical[-1 - cut]))
 
     def scaled(self, factor: float, offset: float) -> "Swaps":
-        """Of the difference times a factor, plus an offset."""
+        """The swaps for the difference times a factor, plus an offset."""
         return Swaps(np.sort(np.round(factor * self.typical + offset, DECIMALS)))
 
 
@@ -218,12 +218,17 @@ class Effect:
     also: tuple[tuple[float, ...], ...] = ()
     swaps: Swaps | None = dataclasses.field(default=None, compare=False)  # of arrays, which have no ==
     unresolved: str = ""
+    waits: bool = False  # runs of it are not trained yet: it decides nothing, but is part of its family
 
     def __post_init__(self):
         if not all(map(math.isfinite, itertools.chain(self.differences, *self.also))):
             raise UserError(
                 f"differences={self.differences} are not all finite: count a diverged run with its initial loss."
             )
+
+    def waiting_for(self, n_runs: int) -> "Effect":
+        """The same while that many runs of its arms are not trained yet."""
+        return dataclasses.replace(self, reason=f"{n_runs} {NOT_TRAINED}", waits=True) if n_runs else self
 
     @property
     def n(self) -> int:
@@ -415,14 +420,15 @@ def require_margin(margin: float) -> None:
 def judge(effects: Sequence[Effect], margin: float = MARGIN, to_come: int = 0) -> list[Judgement]:
     """The verdict on each effect of a family. A difference that lies within the margin is equivalence, even if found.
 
-    Effects that allow no test are undecided, and not part of the family. `to_come` tests, whose runs are not trained
-    yet, are: what is found now must stand when they are. `margin`, in the unit of the differences, is the largest that
-    counts as none.
+    Effects that allow no test are undecided, and not part of the family. Those that wait for runs are, and so are
+    `to_come` further tests: what is found now must stand when all runs are trained. `margin`, in the unit of the
+    differences, is the largest that counts as none.
 
     Raises:
         UserError: for a margin that is not positive and finite.
     """
     require_margin(margin)
+    to_come += sum(effect.waits for effect in effects)
     differ = adjusted([effect.p for effect in effects], to_come)
     equal = adjusted([effect.p_equivalence(margin) for effect in effects], to_come)
     family = sum(not effect.undecidable for effect in effects) + to_come
@@ -460,6 +466,6 @@ def few_seeds(n: int, family: int) -> str:
 
 
 def adjusted(p_values: Sequence[float | None], to_come: int = 0) -> list[float | None]:
-    """p after Holm over those that are not None, in their places, and `to_come` others, whatever those will be."""
+    """Holm-adjusted p values; None stays None. `to_come` tests not made yet enlarge the family, each with p = 1."""
     corrected = iter(holm([*(p for p in p_values if p is not None), *([1.0] * to_come)]))
     return [None if p is None else next(corrected) for p in p_values]

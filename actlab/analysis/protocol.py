@@ -131,13 +131,18 @@ def falls(arms: Sequence[str | Arm], *, of: str = LOSS) -> Contrast:
     return Contrast(weighted, of, trend=True)
 
 
+def names_in(question: str) -> list[str]:
+    """The activations that a text such as "gelu<relu" names."""
+    return [name.strip() for name in question.split("<")]
+
+
 def parse_question(text: str, activations: Iterable[str]) -> Contrast:
     """The contrast that a question such as "gelu<relu" asks about: two arms at their own best rates.
 
     Raises:
         UserError: for another form, or an activation that the table does not have.
     """
-    names = [name.strip() for name in text.split("<")]
+    names = names_in(text)
     if len(names) != 2 or not all(names):
         raise UserError(f"--question={text!r}: write --question='gelu<relu', the lower loss first.")
     for name in names:

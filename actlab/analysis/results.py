@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import math
 import pathlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from actlab import config as config_lib
@@ -232,15 +232,15 @@ class _Source:
         known = config_lib.fields()
         # A swept field's column is its path, "optimizer.warmup_steps"; weight decay has a short name in every table.
         self.axes = [name for name in self.rows[0] if name == "weight_decay" or ("." in name and name in known)]
-        workdir = records.Workdir(self.path.parent, writes=False)
+        self._workdir = records.Workdir(self.path.parent, writes=False)
         config = self.path.with_name("config.json")
         self.config: Config | None = config_lib.load(config) if config.is_file() else None
-        about = workdir.manifest()
+        about = self._workdir.manifest()
         self._fingerprint: str = about.get("data", {}).get("fingerprint", "")[:FINGERPRINT]
         self.functions: dict[str, Any] = about.get("activations", {})
 
     def results(self, axes: Sequence[str]) -> list[Result]:
-        curves, tested = _curves(self.path.with_name(records.METRICS)), documents(self.path)
+        curves, tested = _curves(self._workdir.metrics()), documents(self.path)
         results = []
         for number, row in enumerate(self.rows, start=2):
             places = tuple((axis, self._place(row, axis)) for axis in axes)
@@ -282,9 +282,9 @@ def as_cell(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _curves(path: pathlib.Path) -> dict[str, tuple[tuple[int, float], ...]]:
+def _curves(rows: Iterable[records.Row]) -> dict[str, tuple[tuple[int, float], ...]]:
     curves: dict[str, list[tuple[int, float]]] = {}
-    for row in records.read(path, "split"):
+    for row in rows:
         if row["split"] == "validation" and row.get("loss") is not None:
             curves.setdefault(row["run"], []).append((row["step"], float(row["loss"])))
     return {run: tuple(sorted(points)) for run, points in curves.items()}

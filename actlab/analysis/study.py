@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from actlab import config as config_lib
-from actlab.analysis.protocol import LOSS, SENSITIVITY, Claims, Contrast, contrasts_of
+from actlab.analysis.protocol import LOSS, SENSITIVITY, Claims, Contrast, contrasts_of, names_in
 from actlab.analysis.results import DONE, FINGERPRINT, WAITING, documents as documents_of, read, waiting
 from actlab.analysis.survival import permanently_dead, revival_rate
 from actlab.analysis.verdicts import Orders
@@ -52,8 +52,8 @@ class Study:
 
     def of(self, names: Collection[str]) -> "Study":
         """The part of the study that a table with these activations can answer, while others are not trained yet."""
-        questions = [text for text in self.questions if {name.strip() for name in text.split("<")} <= set(names)]
-        return dataclasses.replace(self, questions=tuple(questions))
+        questions = tuple(text for text in self.questions if set(names_in(text)) <= set(names))
+        return dataclasses.replace(self, questions=questions)
 
 
 def load(path: pathlib.Path, folder: pathlib.Path | None = None) -> Study:

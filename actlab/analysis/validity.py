@@ -260,7 +260,7 @@ def grids(world: World, n_seeds: int, repeats: int, rng: np.random.Generator, ef
 
 
 def residuals(law: Law, shape: tuple[int, ...], rng: np.random.Generator) -> Float64[np.ndarray, "..."]:
-    """Of mean 0 and sd 1, but for t with 3 df and the lognormal, whose sample sd is mostly lower, and for spikes.
+    """Noise of mean 0 and sd 1, except t with 3 df and the lognormal, whose sample sd is mostly lower, and spikes.
 
     Spikes are normal noise in which one seed in ten is 10 sd above the others.
     """

@@ -25,7 +25,6 @@ from actlab.analysis.effects import (
     CONFIDENCE,
     DIFFERENT,
     NEITHER,
-    NOT_TRAINED,
     Judgement,
     Trend,
     Verdict,
@@ -152,9 +151,8 @@ def _decide(id: str, contrasts: Contrast | Sequence[Contrast], results: Sequence
     if not tests:
         raise UserError(f"claim {id} has no contrast: say what decides it.")
     effects = [measured.effect for _, _, measured in tests]
-    to_come = sum(effect.reason.endswith(NOT_TRAINED) for effect in effects)
-    beyond = adjusted([effect.p_beyond(margin) for effect in effects], to_come)
-    judged = zip(tests, judge(effects, margin, to_come), beyond, strict=True)
+    beyond = adjusted([effect.p_beyond(margin) for effect in effects], sum(effect.waits for effect in effects))
+    judged = zip(tests, judge(effects, margin), beyond, strict=True)
     rulings = tuple(_rule(*test, one, p_beyond, margin) for test, one, p_beyond in judged)
     verdicts = {one.verdict for one in rulings}
     if len(verdicts) == 1:
@@ -178,9 +176,7 @@ def _tests(contrast: Contrast, results: Sequence[Result]) -> Iterator[tuple[Cont
         _require_comparable(contrast, done)
         measured = measure(contrast, _grid(contrast, done))
         n_open = len({run.run for runs in here for run in runs if not run.done})
-        if n_open:
-            effect = dataclasses.replace(measured.effect, reason=f"{n_open} {NOT_TRAINED}")
-            measured = dataclasses.replace(measured, effect=effect)
+        measured = dataclasses.replace(measured, effect=measured.effect.waiting_for(n_open))
         every = list(itertools.chain(*done))
         yield contrast, scale_of(every, place) if every else NOWHERE, measured
 

@@ -251,7 +251,7 @@ def _kept(case: Case) -> float:
 
 
 def _seconds_per_update(program: programs.Program, at_least: float) -> list[float]:
-    """Of each call of a training, after two that are not counted."""
+    """Seconds per update of each call of a training, after two calls that are not counted."""
     n_steps, rng = program.rows_shape[1], np.random.default_rng(0)
     tokens = rng.integers(4, 200, program.rows_shape).astype(np.int32)  # of every vocabulary; no special ones
     rows = program.rows(lambda lanes, rows: tokens[lanes, :, rows])

@@ -4,7 +4,6 @@ Contenders that run in the same seconds share the machine's slow moments and can
 """
 
 import itertools
-import os
 import platform
 import re
 import time
@@ -17,7 +16,7 @@ import scipy.stats
 from rich import box
 from rich.table import Table
 
-from actlab.files import cpuinfo
+from actlab.files import cpuinfo, n_cores
 
 Row = Mapping[str, Any]
 Contender = Callable[[], float]  # runs once; seconds
@@ -61,8 +60,7 @@ def device_name() -> str:
         parts.append(f"family {facts['cpu family']} model {facts['model']}")
     widths = {"avx512f": 512, "avx2": 256}
     parts += [f"{widths[flag]}-bit vectors" for flag in widths if flag in facts.get("flags", "").split()][:1]
-    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return ", ".join([*parts, f"{n_cores} cores"])
+    return ", ".join([*parts, f"{n_cores()} cores"])
 
 
 def ratio_interval(seconds: list[float], reference: list[float]) -> tuple[float, float, float]:

@@ -72,5 +72,5 @@ def _write_page(path: pathlib.Path, names: Sequence[str]) -> None:
 def _draw(folder: pathlib.Path, names: Sequence[str]) -> None:
     from actlab.report import explorer
 
-    for path in explorer.plot(names, command.made(folder)):
+    for path in explorer.plot(names, folder):
         print(path)

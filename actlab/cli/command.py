@@ -286,7 +286,7 @@ def require_no_device(flag: str, path: pathlib.Path) -> None:
 
 
 def output_folder(flag: str, name: str) -> pathlib.Path:
-    """The path of a folder for files to write; `made` makes it, once there is something to write.
+    """The path of a folder for files to write, which need not exist yet.
 
     Raises:
         UserError: if it cannot be made.
@@ -298,12 +298,6 @@ def output_folder(flag: str, name: str) -> pathlib.Path:
             f"--{flag}={path} cannot be created, since {place} is not a folder that you can write to: name another."
         )
     return path
-
-
-def made(folder: pathlib.Path) -> pathlib.Path:
-    """The folder, which is made if it does not exist."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def define_config(values: flags.FlagValues) -> None:
@@ -476,20 +470,20 @@ def parse_model(page: str | None, argv: Sequence[str], values: flags.FlagValues)
     request = overrides.read(None, changes, presets.continued)
     if request.config.sweep:
         raise UserError("--config.sweep has no place here: this command reads one model; leave it out.")
-    return name, with_text(values, request)
+    require_one_text(values, request)
+    return name, request
 
 
-def with_text(values: flags.FlagValues, request: overrides.Request) -> overrides.Request:
-    """The request, if --text and --field fit to it.
+def require_one_text(values: flags.FlagValues, request: overrides.Request) -> None:
+    """Refuses --text beside --config.data.name, and --field without --text.
 
     Raises:
-        UserError: for two texts, or a field of none.
+        UserError: for either.
     """
     if values.text is not None and "data.name" in request.overridden:
         raise UserError(f"--text={values.text} and --config.data.name both name a text: leave one out.")
     if values.text is None:
         refuse(values, ["field"], "has no effect without --text")
-    return request
 
 
 def register_activations(files: Sequence[str]) -> None:

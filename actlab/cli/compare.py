@@ -48,7 +48,8 @@ def main(argv: Sequence[str]) -> int:
         raise UserError("--budget is missing: say how long it may take, for example --budget=1h.")
     if not names:
         raise UserError("no activation is named: name two or more, python -m actlab compare relu gelu --budget=1h.")
-    request = command.with_text(given, overrides.read(source, changes, presets.compared))
+    request = overrides.read(source, changes, presets.compared)
+    command.require_one_text(given, request)
     if taken := [path for path in _OWN if path in request.overridden]:
         listed = " and ".join(f"--config.{path}" for path in taken)
         raise UserError(f"the comparison sets {listed} itself: leave {'it' if len(taken) == 1 else 'them'} out.")

@@ -51,5 +51,5 @@ def main(argv: Sequence[str]) -> None:
     built = report.build(study, asked, given.samples, given.baseline)
     write_atomically(out, built.html())
     print(out)
-    for path in report.draw(built, command.made(folder)) if folder else ():
+    for path in report.draw(built, folder) if folder else ():
         print(path)

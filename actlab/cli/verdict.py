@@ -81,7 +81,7 @@ def main(argv: Sequence[str]) -> None:
         results = results_lib.read(tables)
         names = {result.activation for result in results}
         for text in () if study is None or given.question or given.baseline else study.questions:
-            if lacking := sorted({name.strip() for name in text.split("<")} - names):
+            if lacking := sorted(set(protocol.names_in(text)) - names):
                 console.print(f"left out    the study's question {text!r}: the table has no run of {lacking[0]}")
         study = study.of(names) if study else None
         asked = given.question or (study.questions if study and not given.baseline else ())

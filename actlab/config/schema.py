@@ -102,7 +102,7 @@ class ModelConfig:
         10_000.0, "pair k of a rotary head of size K rotates by position / base^(2k/K)", above=1.0
     )
     rotary_fraction: float = field(
-        1.0, "share of a head's units that rotate, the first ones; K above is their number", above=0.0, high=1.0
+        1.0, "share of a head's units that rotate, from the first; K above is their number", above=0.0, high=1.0
     )
     rotary_scaling: str = field(
         "none",
@@ -253,8 +253,10 @@ class TrainConfig:
     steps_per_call: int = field(
         8, "updates per compiled call; larger values amortise dispatch", unit="steps", low=1, roles={"recording"}
     )
-    log_every: int = field(10, "training rows in metrics.jsonl", unit="steps", low=1, roles={"recording"})
-    eval_every: int = field(250, "validation rows in metrics.jsonl", unit="steps", low=1, roles={"recording"})
+    log_every: int = field(10, "interval of training rows in metrics.jsonl", unit="steps", low=1, roles={"recording"})
+    eval_every: int = field(
+        250, "interval of validation rows in metrics.jsonl", unit="steps", low=1, roles={"recording"}
+    )
     eval_tokens: int = field(
         2**17, "tokens of validation, and of test, in whole documents; the same for all runs", unit="tokens", low=1
     )
@@ -262,14 +264,14 @@ class TrainConfig:
         500, "a multiple of eval_every, so that the best checkpoint is known", unit="steps", low=1, roles={"recording"}
     )
     probe_every: int = field(
-        200, "activity and gradients on a validation batch, into metrics.jsonl; 0 is never", unit="steps", low=0
+        200, "interval of probes: activity and gradients on a validation batch; 0 is never", unit="steps", low=0
     )
     census_every: int = field(
-        1000, "dead units over the whole validation set, in the probe row; 0 is never", unit="steps", low=0
+        1000, "interval of counts of dead units over the whole validation set; 0 is never", unit="steps", low=0
     )
     curvature_every: int = field(
         0,
-        "top Hessian eigenvalues on a validation batch, in the time of 80 steps and the memory of 4 to 14; 0 is never",
+        "interval of top Hessian eigenvalues; each takes the time of 80 steps, the memory of 4 to 14; 0 is never",
         unit="steps",
         low=0,
     )
@@ -312,7 +314,7 @@ class DevicesConfig:
     )
     max_lanes: int | None = field(
         None,
-        "the most lanes per program, or one on each device; None is as many as fit",
+        "most lanes trained together, at least one per device; None is as many as fit",
         low=1,
         roles={"external"},
     )

@@ -188,7 +188,7 @@ def _of_folder(name: str, folder: Path) -> Tokenizer:
 
 
 def _is_gpt2(path: Path) -> bool:
-    """Whether a tokenizer.json is our own record, or of GPT-2's kind, for which vocab.json and merges.txt do."""
+    """Whether a tokenizer.json is our own record, or of GPT-2's kind, which needs only vocab.json and merges.txt."""
     found = _json_object(path)
     if "name" in found and "model" not in found:
         return True

@@ -360,7 +360,7 @@ def _read(entry: Entry, fields: Fields) -> Any:
 
 
 def _without_defaults(config: ModelConfig) -> ModelConfig:
-    """The config with None where a size says what None says."""
+    """The config with None in place of sizes that equal the default None stands for."""
     same = {
         "n_kv_heads": config.n_heads,
         "d_head": config.d_model / config.n_heads,

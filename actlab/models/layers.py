@@ -28,8 +28,8 @@ DRAWS = "activation"  # the stream of keys of activations that are drawn in trai
 class Hidden(NamedTuple):
     """The hidden units of a feed-forward: z into the activation f (of a gated one its gate), a into the last product.
 
-    Plain: a = f(z). Gated: a = f(z) value_fn(v), with v the other projection of the same input. With a norm of the
-    hidden units, a is what it makes of that.
+    Plain: a = f(z). Gated: a = f(z) value_fn(v), with v the other projection of the same input. If the hidden
+    units are normalised, a is the normalised value.
     """
 
     z_TF: Float[Array, "T F"]
@@ -177,7 +177,7 @@ def feed_forward_std(spec: Spec) -> tuple[float, float]:
             gain = activations.moments(spec.activation).forward_gain
         except UserError as error:
             raise UserError(
-                f"config.model.init={spec.init!r} needs the size of {spec.activation!r} for inputs from N(0, 1), but "
+                f"config.model.init={spec.init!r} needs E[f(z)^2] of {spec.activation!r} for z ~ N(0, 1), but "
                 f"{str(error).removesuffix('.')}; or set config.model.init='gpt2'."
             ) from error
         if not math.isfinite(gain):

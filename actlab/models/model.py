@@ -28,7 +28,7 @@ class Model:
     spec: spec_lib.Spec
 
     def on(self, rows: NamedSharding, remat: bool = False) -> "Model":
-        """The same model for devices over which the rows of a batch are split so.
+        """The same model for devices that split a batch's rows as `rows` says.
 
         It has the kernels that are fastest there, which all give the same up to rounding, and what it computes of a row
         stays where the row is: parameters that are split are gathered instead. With `remat` the backward pass computes

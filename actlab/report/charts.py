@@ -34,9 +34,8 @@ SOLID, DASHED, DOTTED, DASH_DOT = (), (4.0, 1.5), (1.0, 1.3), (5.0, 1.5, 1.0, 1.
 LONG, DASH_DOT_DOT = (8.0, 2.0), (5.0, 1.5, 1.0, 1.5, 1.0, 1.5)
 DASHES = (SOLID, DASHED, DOTTED, DASH_DOT, LONG, DASH_DOT_DOT)
 
-# Colours differ within a family and among the most frequently compared, and so do dashes: where two lines meet, both
-# are seen. A gated activation has the colour of its gate,
-# except drelu, which shares reglu's gate.
+# Colours and dashes differ within a family and among the activations compared most often, so that both lines are seen
+# where two meet. A gated activation has the colour of its gate, except drelu, which shares reglu's gate.
 STYLES = {
     "identity": Swatch(GREY, SOLID),
     "relu": Swatch(VERMILLION, LONG),
@@ -206,7 +205,7 @@ def told(
 
 
 def _first_rates(study: Study) -> tuple[str, ...] | None:
-    """Of a study with many activations and rates, the rate with the lowest median loss; None is all of them."""
+    """In a study of many activations and rates, the one rate to show: of the lowest median loss; else None: all."""
     losses = {
         value: [run.result.loss for run in study.runs if run.result and run.learning_rate == value]
         for value in study.rates

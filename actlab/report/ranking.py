@@ -314,7 +314,7 @@ def _cost_row(runs: Sequence[Run], each: float | None, least: float | None) -> l
 
 
 def _milliseconds(runs: Iterable[Run]) -> Iterator[float]:
-    """Of a step of each run that finished and was timed."""
+    """Time of a step, for each run that finished and was timed."""
     for run in runs:
         if run.result and run.result.status == "finished" and (seconds := step_seconds(run.result)):
             yield 1000 * seconds

@@ -218,8 +218,8 @@ def _question(path: pathlib.Path) -> str:
 
 
 def _runs(source: Source, found: Mapping[str, Result]) -> Iterator[Run]:
-    metrics = records.by_run(records.read(source.path / records.METRICS, "split"))
-    traces = records.by_run(records.read(source.path / records.TRACES, "kind"))
+    workdir = Workdir(source.path, writes=False)
+    metrics, traces = records.by_run(workdir.metrics()), records.by_run(workdir.traces())
     of = {run.name: run for run in sweep.expand(source.config)} if source.config else {}
     places = (source.path, *source.path.glob("jobs/*/"))
     waiting = IN_TRAINING if source.config and any(map(_is_in_use, places)) else "not finished"

@@ -1,4 +1,4 @@
-"""A model that is trained already, as its directory or workdir holds it: measured, and with another activation.
+"""Measures a trained model (a Hugging Face directory or a workdir) and swaps its activation.
 
 Everything about it is taken from there: its fields, its tokenizer, its activation. What a command adds is the text.
 """

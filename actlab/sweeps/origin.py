@@ -209,7 +209,7 @@ def _fitted(model: models.Model, params: Params) -> tuple[Params, list[str]]:
         UserError: for mismatched parameters outside the heads.
     """
     wanted = models.shapes(model)
-    shapes = lambda tree: jax.tree.map(lambda leaf: tuple(leaf.shape), tree)  # noqa: E731
+    shapes = lambda tree: jax.tree.map(lambda leaf: tuple(leaf.shape), tree)
     kept = {name: part for name, part in params.items() if shapes(part) == shapes(wanted.get(name))}
     # A shorter context takes the first positions.
     if "position_embedding" in wanted and "position_embedding" not in kept:
@@ -255,8 +255,8 @@ def _theirs(name: str, folder: pathlib.Path) -> Origin:
     opened = huggingface.open_directory(folder)
     held = tokenizers.name_in(folder)
     tokenizer = tokenizers.make(held, folder, ()) if held else None
-    load = lambda: (opened.load().params, name)  # noqa: E731
-    of_weights = lambda: digest([sha256(file) for file in sorted(folder.glob("*.safetensors"))])  # noqa: E731
+    load = lambda: (opened.load().params, name)
+    of_weights = lambda: digest([sha256(file) for file in sorted(folder.glob("*.safetensors"))])
     kind = opened.family.model_type
     return Origin(name, opened.config, SwapConfig(), tokenizer, load, of_weights, opened.bare, kind, opened.text_ids)
 

@@ -14,7 +14,7 @@ from rich.table import Column, Table
 
 from actlab import config as config_lib, probes
 from actlab.callbacks.terminal import ShownLane
-from actlab.console import counted
+from actlab.console import counted, duration
 from actlab.training import devices, programs, targets
 from actlab.training.program_spec import ProgramSpec
 from actlab.training.targets import Target
@@ -170,14 +170,14 @@ def show(console: Console, plans: Sequence[Plan], target: Target | None = None) 
         costs = plan.spec.costs
         lanes = " + ".join(map(str, plan.lanes))
         flops = f"{costs.flops_per_token / 1e6:,.1f}"
-        size, duration = f"{plan.bytes / 2**20:,.0f} MiB", _duration(plan.seconds)
-        table.add_row(label, lanes, str(plan.n_devices), f"{costs.parameters:,}", flops, size, duration)
+        memory, at_least = f"{plan.bytes / 2**20:,.0f} MiB", duration(plan.seconds)
+        table.add_row(label, lanes, str(plan.n_devices), f"{costs.parameters:,}", flops, memory, at_least)
     console.print(table)
     for plan, label in zip(plans, labels([plan.spec for plan in plans]), strict=True):
         if plan.bytes > plan.free:
             has = f"a device has {plan.free / 2**20:,.0f} MiB{'' if target else ' free'}"
             console.print(f"warning     {label} does not fit: one lane takes {plan.bytes / 2**20:,.0f} MiB, {has}")
-    n_runs, total = sum(len(plan.spec.names) for plan in plans), _duration(sum(plan.seconds for plan in plans))
+    n_runs, total = sum(len(plan.spec.names) for plan in plans), duration(sum(plan.seconds for plan in plans))
     bound = f"about {total} plus compiling, by a few updates of one lane on this machine"
     if target:
         speed = f"{target.bandwidth / 1e12:.2f} TB/s"
@@ -216,9 +216,3 @@ def lanes(spec: ProgramSpec) -> tuple[ShownLane, ...]:
 
 def _word(path: str, value: object) -> str:
     return str(value) if path == "model.activation" else f"{path.rpartition('.')[2]}={value}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

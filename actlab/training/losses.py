@@ -163,7 +163,7 @@ def _chunked_forward(n_chunks: int, x_BLD: Array, readout: Readout, targets_BL: 
 
 
 def _chunked_backward(n_chunks: int, gradients: Any, dloss: Array) -> Any:
-    scale = lambda leaf: (leaf * dloss).astype(leaf.dtype)  # noqa: E731
+    scale = lambda leaf: (leaf * dloss).astype(leaf.dtype)
     dreadout, dx_BLD, dweights_BL = jax.tree.map(scale, gradients)
     return dx_BLD, dreadout, None, dweights_BL
 

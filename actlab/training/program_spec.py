@@ -112,7 +112,7 @@ def prepare(names: Sequence[str], configs: Sequence[Config], tokens: TokenCache)
         )
     found = source.validation()
     test = source.test(len(found.rows))
-    cut = lambda array: array.reshape(-1, config.data.batch_size, *array.shape[1:])  # noqa: E731
+    cut = lambda array: array.reshape(-1, config.data.batch_size, *array.shape[1:])
     validation, tested = (jax.tree.map(cut, objective.scored(one.rows, one.weights)) for one in (found, test))
     n_batches = len(validation.tokens)
     pieces = range(0, len(tested.tokens), n_batches)

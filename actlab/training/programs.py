@@ -124,7 +124,7 @@ class Program:
 
         Each process fetches only the rows of its own devices.
         """
-        fetch_shard = lambda index: fetch(index[0], index[2])  # noqa: E731
+        fetch_shard = lambda index: fetch(index[0], index[2])
         sharding = _rows_sharding(self.mesh)
         # This transfer is intended, whatever transfer guard the caller has set.
         with jax.transfer_guard_host_to_device("allow"):
@@ -284,7 +284,7 @@ def _in_place(one: Callable[..., Any], state_R: Any, *lanewise: Any) -> Any:
         r, *lane = given
         state = jax.tree.map(lambda leaf_R: jax.lax.dynamic_index_in_dim(leaf_R, r, keepdims=False), states_R)
         state, result = one(state, *lane)
-        put = lambda leaf_R, leaf: jax.lax.dynamic_update_index_in_dim(leaf_R, leaf, r, axis=0)  # noqa: E731
+        put = lambda leaf_R, leaf: jax.lax.dynamic_update_index_in_dim(leaf_R, leaf, r, axis=0)
         return jax.tree.map(put, states_R, state), result
 
     n_lanes = len(jax.tree.leaves(state_R)[0])
@@ -308,7 +308,7 @@ def _over_lanes(
 
     def over_lanes(*args: Any) -> Any:
         lanewise, shared = args[: len(args) - n_shared], args[len(args) - n_shared :]
-        one = lambda *lane: function(*static, *lane, *shared)  # noqa: E731
+        one = lambda *lane: function(*static, *lane, *shared)
         one_by_one = functools.partial(mapped, one)
         with jax.default_matmul_precision(devices.product_precision(config)):
             if not devices.maps_lanes(config, mesh):
@@ -318,7 +318,7 @@ def _over_lanes(
                 return one_by_one(*lanewise)
             # Side by side over the devices, one after the other on each: no lane crosses devices.
             split = jax.tree.map(lambda leaf: leaf.reshape(n_groups, -1, *leaf.shape[1:]), lanewise)
-            merge = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])  # noqa: E731
+            merge = lambda leaf: leaf.reshape(-1, *leaf.shape[2:])
             return jax.tree.map(merge, jax.vmap(one_by_one, spmd_axis_name="lane")(*split))
 
     over_lanes.__name__ = over_lanes.__qualname__ = name

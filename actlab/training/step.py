@@ -84,7 +84,7 @@ def update(model: Model, config: Config, lane: Lane, state: TrainState, grads: A
 
 
 class Evaluated(NamedTuple):
-    """Of the targets of a batch: weight times loss in nats and, if asked for, the weight of correct top predictions."""
+    """A batch's losses in nats times their weights and, if asked for, the weight of correct top predictions."""
 
     losses: Float[Array, "B K"]
     hits: Float[Array, ""] | None
@@ -139,7 +139,7 @@ def adamw(
     def update_fn(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         updates, state = adam.update(updates, state, params)
         if rate_multipliers is not None:
-            scale = lambda array, factor: array if factor == 1 else array * factor  # noqa: E731
+            scale = lambda array, factor: array if factor == 1 else array * factor
             updates = jax.tree.map(scale, updates, rate_multipliers)
         return updates, state
 

@@ -18,7 +18,7 @@ _MEND = "run its training command again, which repairs it."
 
 
 class Checked(NamedTuple):
-    """What of a workdir can be relied upon."""
+    """Which parts of a workdir can be trusted."""
 
     rows: dict[str, dict[str, str]]  # of results.csv, by run
     ended: dict[str, int]  # parts whose rows are as their last session left them, and its step

@@ -7,7 +7,6 @@ versions, commit and device, and digests of the other files; see integrity.py.
 import datetime
 import functools
 import importlib.metadata
-import os
 import pathlib
 import platform
 import subprocess
@@ -20,6 +19,7 @@ import numpy as np
 from actlab import config as config_lib
 from actlab.config import Config
 from actlab.errors import UserError
+from actlab.files import n_cores
 from actlab.workdir.records import Sealed, Workdir
 
 PACKAGES = "actlab jax jaxlib flax optax orbax-checkpoint tensorflow-datasets tokenizers numpy".split()
@@ -110,7 +110,7 @@ def _device() -> dict[str, Any]:
     found = {"kind": jax.devices()[0].device_kind, "count": jax.device_count(), "host": platform.machine()}
     if jax.default_backend() == "cpu":
         # How a product is divided among threads decides its last bits.
-        found["cores"] = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        found["cores"] = n_cores()
     return found
 
 

@@ -317,16 +317,6 @@ def read_table(path: pathlib.Path) -> list[dict[str, str]]:
     return rows
 
 
-def read(path: pathlib.Path, *fields: str) -> list[Row]:
-    """All complete rows of a file, none if it does not exist; a last line cut short by a kill is left out.
-
-    Raises:
-        UserError: for a line that is not a JSON object with `run`, an integer `step` and these fields; it names the
-            line.
-    """
-    return [_row(path, number, line, fields) for number, line in enumerate(_whole_lines(path), start=1)]
-
-
 def _whole_lines(path: pathlib.Path) -> list[bytes]:
     lines = path.read_bytes().split(b"\n") if path.is_file() else []
     return [line + b"\n" for line in lines[:-1]]
@@ -348,14 +338,14 @@ def _can_print() -> bool:
     return True
 
 
-def _row(path: pathlib.Path, number: int, line: bytes, fields: Sequence[str]) -> Row:
+def _row(path: pathlib.Path, number: int, line: bytes, field: str) -> Row:
     row = parse_json(line, f"{path} line {number}", "remove the line, or restore the file")
-    missing = [name for name in ("run", "step", *fields) if name not in row]
+    missing = [name for name in ("run", "step", field) if name not in row]
     if missing:
         raise UserError(f"{path} line {number} lacks the field {missing[0]!r}: name a file that a training wrote.")
     if type(row["step"]) is not int or not 0 <= row["step"] < _LARGEST:
         raise UserError(f"{path} line {number}: step={shown(row['step'])} is not a number of steps: restore the file.")
-    for name in ("run", *fields):
+    for name in ("run", field):
         if not isinstance(row[name], str):
             raise UserError(f"{path} line {number}: {name}={row[name]!r} is not a string: restore the file.")
     if "split" in row:
@@ -378,14 +368,20 @@ class RowFile:
         self._n_rows, self._digest = 0, hashlib.sha256()
 
     def read(self) -> list[Row]:
-        """All complete rows; a last line cut short by a kill is left out."""
-        return read(self._path, self._field)
+        """All complete rows, none if the file does not exist; a last line cut short by a kill is left out.
+
+        Raises:
+            UserError: for a line that is not a JSON object with `run`, an integer `step` and the field; it names the
+                line.
+        """
+        lines = enumerate(_whole_lines(self._path), start=1)
+        return [_row(self._path, number, line, self._field) for number, line in lines]
 
     def _rows(self) -> Iterator[tuple[Row | None, bytes]]:
         """The rows with their lines, None for a line that is no row."""
         for line in _whole_lines(self._path):
             try:
-                yield _row(self._path, 0, line, (self._field,)), line
+                yield _row(self._path, 0, line, self._field), line
             except UserError:
                 yield None, line
 

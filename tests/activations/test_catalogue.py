@@ -146,7 +146,7 @@ def test_a_user_registers_their_own(own):
 
 
 def test_a_taken_or_malformed_name_is_refused(own):
-    make = lambda name, aliases=(): activations.Activation(name, own.fn, "x", "me", aliases=aliases)  # noqa: E731
+    make = lambda name, aliases=(): activations.Activation(name, own.fn, "x", "me", aliases=aliases)
     for record in (make("gelu"), make("bent", ("gelu_new",)), make("swish_1")):
         with pytest.raises(UserError, match="is taken by"):
             activations.register(record)
@@ -244,8 +244,8 @@ def curved(sign):
 
 
 def test_another_function_of_the_same_name_is_refused_whatever_it_is_wrapped_in():
-    make = lambda fn: activations.Activation("curved", fn, "x", "me")  # noqa: E731
-    bent = lambda slope: functools.partial(leaky, slope=slope)  # noqa: E731
+    make = lambda fn: activations.Activation("curved", fn, "x", "me")
+    bent = lambda slope: functools.partial(leaky, slope=slope)
     for first, same, other in ((curved(1), curved(1), curved(-1)), (bent(0.5), bent(0.5), bent(0.25))):
         activations.register(make(first))
         activations.register(make(same))
@@ -261,7 +261,7 @@ def leaky(x, slope):
 
 
 def test_parameters_are_those_of_the_draw_too():
-    draw = lambda key, x, p=0.5: jax.random.bernoulli(key, p, x.shape) * x  # noqa: E731
+    draw = lambda key, x, p=0.5: jax.random.bernoulli(key, p, x.shape) * x
     noisy = activations.elementwise(lambda x, p=0.5: p * x)
     activations.register(activations.Activation("noisy", noisy, "p x", "me", parameters={"p": 0.5}, draw=draw))
     record, x = activations.get("noisy(p=1)"), jnp.ones(64)

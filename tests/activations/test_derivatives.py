@@ -51,9 +51,9 @@ def test_reference_vectors_in_float64():
 
 def test_all_modes_of_autodiff_agree():
     x = jnp.array([-15.3, -4.1, -1.7, -0.6, -0.01, 0.02, 0.9, 2.2, 7.5], jnp.float32)
-    forward = lambda f: lambda x: jax.jvp(f, (x,), (jnp.ones_like(x),))[1]  # noqa: E731
-    reverse = lambda f: lambda x: jax.vjp(f, x)[1](jnp.ones_like(x))[0]  # noqa: E731
-    of_sum = lambda f: jax.grad(lambda x: jax.vmap(f)(x).sum())  # noqa: E731
+    forward = lambda f: lambda x: jax.jvp(f, (x,), (jnp.ones_like(x),))[1]
+    reverse = lambda f: lambda x: jax.vjp(f, x)[1](jnp.ones_like(x))[0]
+    of_sum = lambda f: jax.grad(lambda x: jax.vmap(f)(x).sum())
 
     @jax.jit
     def both(x):
@@ -137,8 +137,8 @@ def test_slopes_in_trained_scalars_are_those_of_finite_differences(name, trained
         x = jnp.array([-80.0, -3.1, -0.4, 0.3, 2.5])
         for key, start in {**record.theta, **trained}.items():
             step = 1e-5
-            f = lambda value, key=key: record.fn(x, **{**record.theta, key: value})  # noqa: E731
-            slope = lambda value, key=key: jax.vmap(jax.grad(lambda x: record.fn(x, **{key: value})))(x)  # noqa: E731
+            f = lambda value, key=key: record.fn(x, **{**record.theta, key: value})
+            slope = lambda value, key=key: jax.vmap(jax.grad(lambda x: record.fn(x, **{key: value})))(x)
             for function in (f, slope):
                 value = jax.jit(function)
                 expected = (value(start + step) - value(start - step)) / (2 * step)
@@ -158,7 +158,7 @@ def test_slopes_in_trained_scalars_are_finite_for_huge_inputs():
 def test_polynorm_is_its_formula_at_any_scale():
     fn, theta = jax.jit(activations.get("polynorm").fn), {"w0": 0.2, "w1": -0.5, "w2": 1.5, "bias": 0.25}
     x = np.random.default_rng(0).normal(size=(3, 7))
-    normalised = lambda v: v / np.sqrt(np.mean(v**2, axis=-1, keepdims=True))  # noqa: E731
+    normalised = lambda v: v / np.sqrt(np.mean(v**2, axis=-1, keepdims=True))
     expected = 0.2 * normalised(x**3) - 0.5 * normalised(x**2) + 1.5 * normalised(x) + 0.25
     for scale in (1e-36, 1e-30, 1.0, 1e30, 1.3e38):
         np.testing.assert_allclose(fn(jnp.array(x * scale), **theta), expected, rtol=2e-6)
@@ -171,7 +171,7 @@ def test_polynorm_of_zeros_is_the_bias_and_all_its_derivatives_are_finite(dtype)
     x = jnp.array([[0, 0, 0, 0], [1, 2, 3, 4], [0, 0, 0, 1], [0, 0, 0, smallest]], dtype)
     assert np.all(fn(x, **theta)[0] == 0.25)
     assert np.all(np.isfinite(fn(x, **theta).astype(jnp.float32)))
-    total = lambda x, theta: fn(x, **theta).astype(jnp.float32).sum()  # noqa: E731
+    total = lambda x, theta: fn(x, **theta).astype(jnp.float32).sum()
     by_x, by_theta = jax.jit(jax.grad(total, argnums=(0, 1)))(x, theta)
     assert np.all(np.isfinite(by_x[:3].astype(jnp.float32)))  # the last is 1 / smallest, which overflows
     assert all(np.isfinite(value) for value in by_theta.values())

@@ -185,7 +185,7 @@ def test_enclosures_hold_the_true_extrema_to_thirty_digits(name):
         ):
             # At 0, where gelu2 has its minimum and others their greatest curvature, findroot stops short of it.
             if place is not None and math.isfinite(value.value):
-                g = lambda x, order=order: mp.diff(f, x, order)  # noqa: E731
+                g = lambda x, order=order: mp.diff(f, x, order)
                 peak = mp.findroot(
                     lambda x, order=order: mp.diff(f, x, order + 1), place.value, tol=1e-25, verify=False
                 )
@@ -282,7 +282,7 @@ def test_a_users_formula_gives_certified_bounds(register):
     assert (p.slope_infimum.value, p.slope_supremum.value, p.kinks) == (-1, 3, (0.0,))
     assert p.minimum_at is not None and holds(p.minimum_at, 0) and p.second_moment == pytest.approx(9 * 5, rel=1e-12)
     # x e^(-|x| / 2), whose slope 1 - |x| / 2 vanishes at 2.
-    half = lambda x: activations.decaying(x * 0.5, 1) * 2  # noqa: E731
+    half = lambda x: activations.decaying(x * 0.5, 1) * 2
     register(
         "wave", lambda x: x * jnp.exp(-jnp.abs(x) / 2), exact=lambda: activations.halves(lambda x: -half(-x), half)
     )
@@ -293,7 +293,7 @@ def test_a_users_formula_gives_certified_bounds(register):
 
 def test_a_minimum_between_two_boxes_is_found(register):
     # 1/64 is an end of boxes that are cut on the way: its slope is monotone on either side.
-    shifted = lambda x: (x - 1 / 64) * (x - 1 / 64)  # noqa: E731
+    shifted = lambda x: (x - 1 / 64) * (x - 1 / 64)
     register("parabola", shifted, exact=lambda: activations.whole(shifted))
     p = activations.properties("parabola")
     assert (p.minimum_at.low, p.minimum_at.high) == (1 / 64, 1 / 64) and holds(p.minimum, 0) and p.minimum.width < 1e-12
@@ -323,7 +323,7 @@ def test_what_cannot_be_certified_is_told(register):
         with pytest.raises(UserError, match="'wrong' differs from its function by 0.008 at -8"):
             compute("wrong")
     # x times e^-x as two factors has no enclosure on a tail.
-    right = lambda x: x * activations.decaying(x)  # noqa: E731
+    right = lambda x: x * activations.decaying(x)
     register("open", lambda x: x * jnp.exp(-jnp.abs(x)), exact=lambda: activations.halves(lambda x: -right(-x), right))
     with pytest.raises(UserError, match="cannot be enclosed"):
         activations.properties("open")
@@ -369,7 +369,7 @@ def test_a_formula_that_fails_is_told(register, fn, exact, told):
 
 
 def test_a_formula_may_be_constant_and_its_function_may_jump(register):
-    steps = lambda: activations.halves(lambda x: 0.0, lambda x: 1.0)  # noqa: E731
+    steps = lambda: activations.halves(lambda x: 0.0, lambda x: 1.0)
     register("steps", lambda x: jnp.where(x > 0, 1.0, 0.0), exact=steps)
     p = activations.properties("steps")
     assert (p.limit_left, p.limit_right, p.slope_supremum.high) == (0, 1, 0) and p.mean == pytest.approx(0.5)

@@ -15,13 +15,14 @@ from rich.console import Console
 
 from actlab import activations, api
 from actlab.adaptive import comparison as comparison_lib, judgement, outcomes, page
-from actlab.adaptive.answer import Answer, Measured, Width, _oriented, duration
+from actlab.adaptive.answer import Answer, Measured, Width, _oriented
 from actlab.adaptive.comparison import Comparison
 from actlab.adaptive.forecast import Forecast
 from actlab.adaptive.search import RUNGS, Found, Progress, Task
 from actlab.analysis import results as results_lib
 from actlab.analysis.effects import Verdict
 from actlab.config import replace, to_json
+from actlab.console import duration
 from actlab.errors import UserError
 from actlab.report import study
 from actlab.sweeps import session, trained
@@ -45,7 +46,7 @@ def config(small_sweep, monkeypatch):
     """Of 12 steps, after which no run is better than predicting from the token before."""
     monkeypatch.setattr("actlab.data.rows.bigram_loss", lambda *_: 50.0)
     monkeypatch.setattr("actlab.adaptive.search.next_tasks", three_rates)
-    monkeypatch.setattr("actlab.adaptive.search.expected_runs", lambda: 3.0)
+    monkeypatch.setattr("actlab.adaptive.search.EXPECTED_RUNS", 3.0)
     monkeypatch.setattr(Comparison, "_calibrated", lambda *_: 1.0)
     changes = {"seed": 1, "optimizer.learning_rate": 0.01, "model.init": "fan_in", "model.parametrization": "mup"}
     return replace(small_sweep, sweep=(), **changes)
@@ -161,7 +162,7 @@ def test_what_compiles_does_not_count_as_the_time_of_a_run(config, tmp_path, mon
         assert comparison._run_seconds(8) == expected
     # Two seeds for half of a run are done.
     monkeypatch.setattr(comparison, "_clock", lambda: 0.0)
-    assert comparison._forecast().search_runs == pytest.approx(2 * comparison_lib.search.expected_runs() - 1)
+    assert comparison._forecast().search_runs == pytest.approx(2 * comparison_lib.search.EXPECTED_RUNS - 1)
 
 
 def test_the_next_session_counts_with_what_runs_took_and_not_with_a_calibration(config, tmp_path, monkeypatch):
@@ -294,7 +295,7 @@ def test_an_activation_that_cannot_be_trained_is_refused_before_anything_is_writ
     wild = activations.Activation("wild", activations.elementwise(lambda x: jnp.exp(x * x)), "exp(x^2)", "ours")
     monkeypatch.setitem(activations.catalogue._records, "wild", wild)
     with pytest.raises(
-        UserError, match=r"needs the size of 'wild'.*, but activation 'wild' has no moments.*or set .*'gpt2'"
+        UserError, match=r"needs E\[f\(z\)\^2\] of 'wild'.*, but activation 'wild' has no moments.*or set .*'gpt2'"
     ):
         compare(config, tmp_path / "w", 30.0, names=("relu", "wild"))
     assert not (tmp_path / "w").exists()

@@ -96,7 +96,7 @@ def test_runs_that_cannot_win_stop_early():
     _, known = searched(valley(1e-3), 2e-3)
     runs = sum(one.rung for one in known.values()) / RUNGS
     assert sum(one.rung == RUNGS for one in known.values()) == 5
-    assert runs * search.SEEDS == pytest.approx(search.expected_runs(), rel=0.3)
+    assert runs * search.SEEDS == pytest.approx(search.EXPECTED_RUNS, rel=0.3)
 
 
 def test_noise_raises_the_allowance_and_a_flat_valley_asks_for_wider_rates():

@@ -76,7 +76,7 @@ def test_simulated_comparisons_have_the_effect_the_noise_and_the_failures_that_w
 
 def test_a_search_costs_what_is_expected_and_a_comparison_saves_runs():
     outcomes = [simulation._outcome(WORLDS[0], np.random.default_rng(number)) for number in range(40)]
-    assert np.mean([one.searched for one in outcomes]) / 2 == pytest.approx(search.expected_runs(), rel=0.15)
+    assert np.mean([one.searched for one in outcomes]) / 2 == pytest.approx(search.EXPECTED_RUNS, rel=0.15)
     assert simulation._saving(100, np.random.default_rng(0)).holds
 
 

@@ -140,7 +140,7 @@ def test_an_interaction_at_own_best_rates_swaps_pairs():
     # One against the mean of two others has no arm to be swapped with; one at a rate of its own has no curve.
     one_to_two = Contrast(((1.0, Arm("gelu")), (-0.5, Arm("relu")), (-0.5, Arm("silu"))))
     # At their own best rates GELU's curve is the worse one, and at 1e-2 for ReLU nothing differs.
-    noisy = lambda level: tuple(level + rng.normal(scale=0.1, size=7))  # noqa: E731
+    noisy = lambda level: tuple(level + rng.normal(scale=0.1, size=7))
     rows = {"gelu": {1e-3: noisy(2), 1e-2: noisy(4)}, "relu": {1e-3: noisy(1), 1e-2: noisy(2)}}
     one = grid(**rows, silu={1e-3: noisy(3), 1e-2: noisy(4)})
     assert measure(PAIR, one).effect.swaps.p() == 2 / 2**7
@@ -371,7 +371,7 @@ def test_a_contrast_of_logarithms_is_one_of_a_column():
 
 def test_how_many_seeds_could_decide_counts_the_questions_that_are_still_to_come():
     rng = np.random.default_rng(0)
-    row = lambda: {rate: tuple(2 + rng.normal(scale=0.1, size=7)) for rate in (1e-3, 1e-2)}  # noqa: E731
+    row = lambda: {rate: tuple(2 + rng.normal(scale=0.1, size=7)) for rate in (1e-3, 1e-2)}
     effect = measure(PAIR, grid(gelu=row(), relu=row())).effect
     reasons = [judge([effect], 1e-6, to_come)[0].reason for to_come in (0, 4)]
     assert "seeds show" not in reasons[0] and "a family of 5 tests takes 8 or more" in reasons[1]

@@ -102,9 +102,9 @@ def by_hand(groups):
     pooled = np.concatenate(groups)
     n, sizes = len(pooled), [len(group) for group in groups]
     ties = np.unique(pooled, return_counts=True)[1]
-    square = lambda counts: sum(k * (k - 1) * (2 * k + 5) for k in counts)  # noqa: E731
-    cube = lambda counts: sum(k * (k - 1) * (k - 2) for k in counts)  # noqa: E731
-    pair = lambda counts: sum(k * (k - 1) for k in counts)  # noqa: E731
+    square = lambda counts: sum(k * (k - 1) * (2 * k + 5) for k in counts)
+    cube = lambda counts: sum(k * (k - 1) * (k - 2) for k in counts)
+    pair = lambda counts: sum(k * (k - 1) for k in counts)
     variance = (n * (n - 1) * (2 * n + 5) - square(sizes) - square(ties)) / 72
     variance += cube(sizes) * cube(ties) / (36 * n * (n - 1) * (n - 2))
     variance += pair(sizes) * pair(ties) / (8 * n * (n - 1))

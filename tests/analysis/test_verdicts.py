@@ -213,7 +213,7 @@ def test_a_gap_is_compared_between_widths_and_models_are_of_one_size_within_each
         for width, gap in ((32, 0.1), (64, 0.3))
         for row in planted(tables, {"gelu": 1.0, "relu": 1.0 + gap})
     ]
-    at = lambda name, width: Arm(name, 1e-3, {"model.d_model": width})  # noqa: E731
+    at = lambda name, width: Arm(name, 1e-3, {"model.d_model": width})
     grows = gap_grows(*((at("relu", width), at("gelu", width)) for width in (32, 64)))
     decision = word(tables, rows, grows)
     assert decision.verdict == "supported"

@@ -171,7 +171,7 @@ def begun(steps, rows=()):
 
 def test_a_session_that_goes_on_stands_where_one_that_never_stopped_would():
     lanes = [Steps(*series(seed, 300, (150, 250))) for seed in (1, 2)]
-    at = lambda steps, part: Steps(steps.loss_S[part], steps.grad_norm_S[part])  # noqa: E731
+    at = lambda steps, part: Steps(steps.loss_S[part], steps.grad_norm_S[part])
     rows = [{"run": run, "split": "validation", "step": 10, "loss": loss} for run, loss in (("a", 2.0), ("b", 1.5))]
     resumed = begun([at(steps, slice(200)) for steps in lanes], rows)
     resumed.on_steps(300, {lane: at(steps, slice(200, 300)) for lane, steps in enumerate(lanes)}, 1.0)

@@ -151,7 +151,7 @@ def test_a_swap_does_not_write_into_the_folder_of_a_model(place, tmp_path):
 
 
 def test_another_swap_does_not_replace_the_model_of_one_nor_leave_it_as_its_own(place):
-    swapped = lambda *words: commands.run(swap.main, "gpt2", "--text=text.txt", *words, *FAST, "--workdir=once")  # noqa: E731
+    swapped = lambda *words: commands.run(swap.main, "gpt2", "--text=text.txt", *words, *FAST, "--workdir=once")
     swapped("--to=relu")
     model = (place / "once/model/model.safetensors").read_bytes()
     swapped("--to=relu")

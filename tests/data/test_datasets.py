@@ -112,7 +112,7 @@ def test_of_three_books_of_one_length_each_is_cut(tmp_path):
 @pytest.mark.parametrize("is_held_out", [True, False])
 @pytest.mark.parametrize("n", [2, 4, 30])
 def test_where_whole_documents_would_be_much_or_little_of_the_text_each_is_cut(tmp_path, n, is_held_out):
-    book = lambda name, size: "\n\n".join(f"Book {name}, verse {verse}." for verse in range(size))  # noqa: E731
+    book = lambda name, size: "\n\n".join(f"Book {name}, verse {verse}." for verse in range(size))
     others = sorted((book(i, 20) for i in range(n - 1)), key=sources.text_hash)
     # As long as two hundred others, and held out or not by its hash.
     edge = sources.text_hash(others[min(1, n - 2)])

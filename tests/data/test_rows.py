@@ -154,7 +154,7 @@ def test_packed_rows_are_the_targets_of_windows():
 
 def test_the_floor_is_the_nats_of_the_documents_per_token():
     nats, split = np.array([2.0, 3.0, 90.0]), split_of([3, 4, 5])
-    floor = lambda **known: NextTokenRows(cache_of(text_of(range(50)), split, **known), 8, 4, 9).validation().floor  # noqa: E731
+    floor = lambda **known: NextTokenRows(cache_of(text_of(range(50)), split, **known), 8, 4, 9).validation().floor
     assert floor(nats=nats) == pytest.approx(5 / 9, rel=1e-12), "two documents of 3 and 4 tokens and their marks"
     assert floor() is None, "text of unknown entropy"
     assert floor(nats=nats, lossless=False) is None, "tokens that lose some of the text"

@@ -71,7 +71,7 @@ def test_the_projects_own_knows_every_word_of_the_grammar():
     ids = np.concatenate(OWN.encode_batch(texts))
     assert OWN.specials.unknown not in ids
     assert sum(len(text.encode()) for text in texts) / len(ids) > 3.9, "bytes per token"
-    letters = lambda text: "".join(text.lower().split())  # noqa: E731
+    letters = lambda text: "".join(text.lower().split())
     assert all(letters(OWN.decode(OWN.encode(text))) == letters(text) for text in texts[:50])
     assert OWN.specials.unknown not in OWN.encode('Zyzzyva (n.) 1984: any ASCII will do; "quoted" ~too!')
 

@@ -22,7 +22,7 @@ def require_equal_or_told(config, workdir, whole, capsys):
         return told
     assert code == 0
     assert results(workdir) == results(whole)
-    by_run = lambda rows: sorted(rows, key=lambda row: (row["run"], row["step"], row["split"]))  # noqa: E731
+    by_run = lambda rows: sorted(rows, key=lambda row: (row["run"], row["step"], row["split"]))
     assert by_run(metrics(workdir)) == by_run(metrics(whole))
     assert (workdir / "test_documents.npz").read_bytes() == (whole / "test_documents.npz").read_bytes()
     capsys.readouterr()

@@ -187,7 +187,7 @@ def test_gpt2_tensors_land_in_their_places(by_hand, tmp_path):
     assert_equal(params["final_norm"], {"scale": given["ln_f.weight"], "bias": given["ln_f.bias"]})
     for index in range(2):
         block = params[f"block_{index}"]
-        both = lambda name, first, at=f"h.{index}": {  # noqa: E731
+        both = lambda name, first, at=f"h.{index}": {
             first: given[f"{at}.{name}.weight"],
             "bias": given[f"{at}.{name}.bias"],
         }
@@ -222,12 +222,12 @@ def test_bert_tensors_land_in_their_places(by_hand, tmp_path):
     config, params = huggingface.load(by_hand.write(tmp_path / "m", by_hand.bert.fields, given))
     assert (config.kind, config.activation, config.head_activation, config.n_classes) == ("encoder", "relu", "relu", 0)
     assert (config.norm_position, config.norm_epsilon, config.n_segments, config.context) == ("post", 1e-12, 2, 5)
-    table = lambda name: {"embedding": given[f"bert.embeddings.{name}_embeddings.weight"]}  # noqa: E731
-    norm = lambda name: {  # noqa: E731
+    table = lambda name: {"embedding": given[f"bert.embeddings.{name}_embeddings.weight"]}
+    norm = lambda name: {
         "scale": given[f"{name}.LayerNorm.gamma"],
         "bias": given[f"{name}.LayerNorm.beta"],
     }
-    linear = lambda *names: {  # noqa: E731
+    linear = lambda *names: {
         "kernel": np.concatenate([given[f"{name}.weight"].T for name in names], axis=1),
         "bias": np.concatenate([given[f"{name}.bias"] for name in names]),
     }

@@ -109,7 +109,7 @@ def test_the_kernel_of_tpus_equals_ours_forward_and_backward(causal):
     arrays = qkv(jnp.float32, length=256, head=64)
     splash = functools.partial(attention.splash, causal=causal, interpret=True)
     ours = attention.attend_causally if causal else functools.partial(attention.attend_to_all, real_BL=None)
-    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)  # noqa: E731
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
     jax.tree.map(close, values_and_gradients(splash, *arrays), values_and_gradients(ours, *arrays))
 
 
@@ -131,5 +131,5 @@ def test_flash_attention_equals_ours(causal, length):
     attend = attention.attend_causally if causal else functools.partial(attention.attend_to_all, real_BL=None)
     flash = functools.partial(attend, kernel="cudnn")
     exact = [array.astype(jnp.float32) for array in arrays]
-    close = lambda a, b: np.testing.assert_allclose(np.float32(a), b, rtol=0.05, atol=0.05)  # noqa: E731
+    close = lambda a, b: np.testing.assert_allclose(np.float32(a), b, rtol=0.05, atol=0.05)
     jax.tree.map(close, values_and_gradients(flash, *arrays), values_and_gradients(attend, *exact))

@@ -120,7 +120,7 @@ def test_rotary_scaling_slows_down_what_turns_slowly():
 
 def test_a_share_of_each_head_rotates_and_the_rest_stays():
     x = jax.random.normal(jax.random.key(0), (1, 3, 2, 10))
-    rotate = lambda x, *share: layers.rotate(x, jnp.arange(3), 100.0, *share)  # noqa: E731
+    rotate = lambda x, *share: layers.rotate(x, jnp.arange(3), 100.0, *share)
     turned, alone = jax.jit(lambda x: (rotate(x, 4), rotate(x[..., :4])))(x)
     np.testing.assert_array_equal(turned[..., 4:], x[..., 4:])
     np.testing.assert_array_equal(turned[..., :4], alone)
@@ -138,7 +138,7 @@ def test_normed_queries_and_keys_do_not_depend_on_their_size(tiny):
 
 def test_rotary_attention_depends_on_distance_only():
     q, k = jax.random.normal(jax.random.key(0), (2, 1, 1, 1, 8))
-    turn = lambda x, position: layers.rotate(x, jnp.array([position]), 10_000.0)  # noqa: E731
+    turn = lambda x, position: layers.rotate(x, jnp.array([position]), 10_000.0)
     score = jax.jit(lambda i, j: jnp.sum(turn(q, i) * turn(k, j)))
     np.testing.assert_allclose(score(7, 3), score(104, 100), rtol=1e-4)
     assert abs(score(7, 3) - score(3, 7)) > 1e-3
@@ -173,9 +173,9 @@ def test_norms_have_the_gradients_of_flaxs(tiny, kind, peer):
     spec = models.build(replace(tiny, **changes).model).spec
     x, weigh = 3 + 2 * jax.random.normal(jax.random.key(0), (2, 4, 16))
     params = jax.tree.map(lambda a: a + 0.5, layers.Norm(spec, name="norm").init(jax.random.key(0), x)["params"])
-    weighed = lambda norm: lambda p, x: (norm.apply({"params": p}, x) * weigh).sum()  # noqa: E731
-    slopes = lambda norm: jax.jit(jax.grad(weighed(norm), (0, 1)))(params, x)  # noqa: E731
-    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)  # noqa: E731
+    weighed = lambda norm: lambda p, x: (norm.apply({"params": p}, x) * weigh).sum()
+    slopes = lambda norm: jax.jit(jax.grad(weighed(norm), (0, 1)))(params, x)
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
     jax.tree.map(close, slopes(layers.Norm(spec, name="norm")), slopes(peer(epsilon=0.5)))
 
 
@@ -192,7 +192,7 @@ def test_more_tokens_than_the_context_are_an_error_not_a_nan(tiny, position):
 @pytest.mark.parametrize(("d_in", "d_out"), [(3, 4), (4, 3)])
 def test_project_has_the_gradients_of_a_matrix_product(d_in, d_out):
     x, w = jax.random.normal(jax.random.key(0), (5, d_in)), jax.random.normal(jax.random.key(1), (d_in, d_out))
-    slopes = lambda product: jax.jit(jax.grad(lambda x, w: jnp.sin(product(x, w)).sum(), (0, 1)))(x, w)  # noqa: E731
+    slopes = lambda product: jax.jit(jax.grad(lambda x, w: jnp.sin(product(x, w)).sum(), (0, 1)))(x, w)
     for ours, plain in zip(slopes(layers.project), slopes(jnp.matmul), strict=True):
         np.testing.assert_allclose(ours, plain, rtol=1e-5, atol=1e-6)
 
@@ -351,7 +351,7 @@ def test_hidden_units_are_those_of_the_feed_forward(tiny):
     first = params["block_0"]
     x = params["token_embedding"]["embedding"][tokens] + params["position_embedding"]["embedding"][None]
     spec = model.spec
-    norm = lambda name, value: layers.Norm(spec, name=name).apply({"params": first[name]}, value)  # noqa: E731
+    norm = lambda name, value: layers.Norm(spec, name=name).apply({"params": first[name]}, value)
 
     @jax.jit
     def inputs(flat):

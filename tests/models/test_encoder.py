@@ -95,7 +95,7 @@ def test_no_real_token_sees_padding(tiny, changes):
 def test_what_stands_at_padding_and_how_much_there_is_of_it_change_nothing(tiny, changes):
     model, params, tokens = build(tiny, changes)
     segments = jax.random.randint(jax.random.key(2), (3, 8), 0, 2)
-    apply = lambda tokens, segments, real: model.apply(params, tokens, segments_BL=segments, real_BL=real)[0]  # noqa: E731
+    apply = lambda tokens, segments, real: model.apply(params, tokens, segments_BL=segments, real_BL=real)[0]
     logits = apply(tokens, segments, REAL)
     garbled = apply(jnp.where(REAL, tokens, 23 - tokens), jnp.where(REAL, segments, 1 - segments), REAL)
     shorter = apply(tokens[1:, :5], segments[1:, :5], REAL[1:, :5])

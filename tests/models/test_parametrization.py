@@ -53,7 +53,7 @@ def growth(tiny, widths, **changes):
             return hidden[-1].z_TF, hidden[-1].a_TF, x_BLD, readout.logits(x_BLD.reshape(-1, width))
 
         before, after = (jax.device_get(measured(state.params)) for state in (start, end))
-        rms = lambda array: np.sqrt(np.square(array).mean())  # noqa: E731
+        rms = lambda array: np.sqrt(np.square(array).mean())
         found.append([[rms(one) for one in after], [rms(a - b) for a, b in zip(after, before, strict=True)]])
     return np.log(np.divide(found[-1], found[0])) / np.log(widths[-1] / widths[0])
 

@@ -82,7 +82,7 @@ def test_cett_removes_as_many_of_the_smallest_outputs_as_the_error_allows(seed):
     share = float(sparsity(a, down, np.ones(1, np.float32)))
     removed = round(share * 9)
     order = np.argsort(np.abs(a[0]) * np.linalg.norm(down, axis=1))
-    smallest = lambda k: np.isin(np.arange(9), order[:k])  # noqa: E731
+    smallest = lambda k: np.isin(np.arange(9), order[:k])
     assert error_without(a[0], down, smallest(removed)) < 0.2 + 1e-5
     assert removed == 9 or error_without(a[0], down, smallest(removed + 1)) > 0.2 - 1e-5
 

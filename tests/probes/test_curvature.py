@@ -47,7 +47,7 @@ def test_the_planted_curvature_of_a_large_quadratic_is_within_the_residual(seed,
 
 def test_a_quadratic_is_its_own_hessian():
     matrix = rotated([4.0, 1.0, -7.0], 0)
-    loss = lambda p: 0.5 * jnp.vdot(p["a"], jnp.asarray(matrix) @ p["a"])  # noqa: E731
+    loss = lambda p: 0.5 * jnp.vdot(p["a"], jnp.asarray(matrix) @ p["a"])
     product = curvature.hessian_product(loss, {"a": jnp.ones(3)})
     np.testing.assert_allclose(product(jnp.asarray([1.0, 2.0, 3.0])), matrix @ [1.0, 2.0, 3.0], rtol=1e-5)
     assert curvature.top_eigenvalue(product, 3).value == pytest.approx(4.0, rel=1e-4), "largest, not largest in size"

@@ -22,6 +22,6 @@ def test_every_array_is_in_one_group(tiny, changes):
 
 
 def test_norms_and_ratios_are_those_of_the_groups_arrays():
-    tree = lambda scale: {"block_0": {"attention": {"a": scale * jnp.array([3.0, 0.0]), "b": scale * jnp.array([4.0])}}}  # noqa: E731
+    tree = lambda scale: {"block_0": {"attention": {"a": scale * jnp.array([3.0, 0.0]), "b": scale * jnp.array([4.0])}}}
     ours = gradients.by_group(tree(2.0), tree(1.0), tree(0.5))
     assert ours == {"layer_0/attention/grad_norm": 5.0, "layer_0/attention/update_ratio": 0.25}

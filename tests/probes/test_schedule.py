@@ -21,10 +21,10 @@ def test_due_are_multiples_and_the_end(tiny, every, steps):
 def test_curvature_costs_as_many_gradients_as_its_products(tiny):
     """By XLA's count of the operations of a small network."""
     x, params = np.ones((64, 64), np.float32), [np.ones((64, 64), np.float32)] * 3
-    outputs = lambda params: functools.reduce(lambda x, weights: jnp.tanh(x @ weights), params, x)  # noqa: E731
-    loss = lambda x: jnp.square(x).mean()  # noqa: E731
-    whole = lambda params: loss(outputs(params))  # noqa: E731
-    count = lambda function, given: jax.jit(function).lower(given).cost_analysis()["flops"]  # noqa: E731
+    outputs = lambda params: functools.reduce(lambda x, weights: jnp.tanh(x @ weights), params, x)
+    loss = lambda x: jnp.square(x).mean()
+    whole = lambda params: loss(outputs(params))
+    count = lambda function, given: jax.jit(function).lower(given).cost_analysis()["flops"]
     products = curvature.hessian_product(whole, params), curvature.gauss_newton_product(outputs, loss, params)
     of_iteration = sum(count(product, np.ones(3 * 64 * 64, np.float32)) for product in products)
     n_gradients = curvature.ITERATIONS * of_iteration / count(jax.grad(whole), params)

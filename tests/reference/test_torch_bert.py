@@ -55,9 +55,9 @@ def reference(activation, n_classes):
 
 def our_params(theirs, n_classes):
     arrays = {name: tensor.detach().numpy().copy() for name, tensor in theirs.named_parameters()}
-    norm = lambda name: {"scale": arrays[f"{name}.weight"], "bias": arrays[f"{name}.bias"]}  # noqa: E731
-    linear = lambda name: {"kernel": arrays[f"{name}.weight"].T, "bias": arrays[f"{name}.bias"]}  # noqa: E731
-    embedding = lambda name: {"embedding": arrays[f"bert.embeddings.{name}.weight"]}  # noqa: E731
+    norm = lambda name: {"scale": arrays[f"{name}.weight"], "bias": arrays[f"{name}.bias"]}
+    linear = lambda name: {"kernel": arrays[f"{name}.weight"].T, "bias": arrays[f"{name}.bias"]}
+    embedding = lambda name: {"embedding": arrays[f"bert.embeddings.{name}.weight"]}
     params = {
         "token_embedding": embedding("word_embeddings"),
         "position_embedding": embedding("position_embeddings"),

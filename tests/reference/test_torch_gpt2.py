@@ -51,8 +51,8 @@ def reference(activation):
 
 def our_params(theirs):
     arrays = {name: tensor.detach().numpy().copy() for name, tensor in theirs.named_parameters()}
-    norm = lambda name: {"scale": arrays[f"{name}.weight"], "bias": arrays[f"{name}.bias"]}  # noqa: E731
-    linear = lambda name: {"kernel": arrays[f"{name}.weight"], "bias": arrays[f"{name}.bias"]}  # noqa: E731
+    norm = lambda name: {"scale": arrays[f"{name}.weight"], "bias": arrays[f"{name}.bias"]}
+    linear = lambda name: {"kernel": arrays[f"{name}.weight"], "bias": arrays[f"{name}.bias"]}
     params = {
         "token_embedding": {"embedding": arrays["transformer.wte.weight"]},
         "position_embedding": {"embedding": arrays["transformer.wpe.weight"]},

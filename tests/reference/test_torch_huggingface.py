@@ -429,5 +429,5 @@ def ours_with(**changes):
     sizes = {"n_layers": 2, "d_model": 36, "n_heads": 3, "context": 19, "vocab_size": 97}
     config = replace(Config(), **{f"model.{name}": value for name, value in sizes.items()}, **changes).model
     draw = np.random.default_rng(0)
-    noisy = lambda leaf: jnp.array(leaf + 0.2 * draw.normal(size=leaf.shape))  # noqa: E731
+    noisy = lambda leaf: jnp.array(leaf + 0.2 * draw.normal(size=leaf.shape))
     return config, jax.tree.map(noisy, models.build(config).init(jax.random.key(0)))

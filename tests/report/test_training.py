@@ -75,7 +75,7 @@ def test_without_traces_curves_come_from_the_logged_rows(workdirs, six, tmp_path
 
 def test_a_cell_with_one_evaluation_has_no_line(found):
     steps_N, curves = training.validation(found)
-    first = lambda curve: curve._replace(loss_N=np.where(steps_N > steps_N[0], np.nan, curve.loss_N))  # noqa: E731
+    first = lambda curve: curve._replace(loss_N=np.where(steps_N > steps_N[0], np.nan, curve.loss_N))
     begun = [first(curve) if curve.run.learning_rate == 3e-3 else curve for curve in curves]
     drawn = {row[0] for row in training._rows(found, steps_N, begun, "v") if row[1] == "band"}
     assert len(drawn) == 16  # of 20 cells, four at that rate

@@ -31,6 +31,6 @@ def found(folder):
 
 def expected(rows, run):
     """What `found` must give for rows of metrics.jsonl."""
-    rounded = lambda value: float(np.float32(value))  # noqa: E731
-    of_row = lambda row: {tag: rounded(value) for tag, value in scalars(row).items()}  # noqa: E731
+    rounded = lambda value: float(np.float32(value))
+    of_row = lambda row: {tag: rounded(value) for tag, value in scalars(row).items()}
     return [(row["step"], of_row(row)) for row in rows if row["run"] == run]

@@ -187,7 +187,7 @@ def test_how_lanes_are_dealt_into_programs_changes_no_bit(small_sweep, finished,
     # In rounds, so that what is done at any time is balanced over the programs.
     cells = [[name.rpartition("-")[0] for name in runs] for runs in parts.values()]
     assert cells == [[f"{act}-lr{rate}"] * 2 for rate in (1e-3, 1e-2) for act in ("relu", "tanh")]
-    without = lambda rows: {name: {**row, "lanes": ""} for name, row in rows.items()}  # noqa: E731
+    without = lambda rows: {name: {**row, "lanes": ""} for name, row in rows.items()}
     assert without(results(tmp_path / "w")) == without(results(finished))
 
 

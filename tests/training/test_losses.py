@@ -73,7 +73,7 @@ def test_on_a_gpu_one_reduction_finds_the_largest_logit_and_the_sum(platform, n_
 def test_the_gradient_is_softmax_less_the_target():
     rng = np.random.default_rng(0)
     logits, targets, weights = rng.normal(size=(6, 5)) * 3, rng.integers(0, 5, 6), rng.normal(size=6)
-    loss = lambda x: (cross_entropy(x, jnp.array(targets)) * jnp.float32(weights)).sum()  # noqa: E731
+    loss = lambda x: (cross_entropy(x, jnp.array(targets)) * jnp.float32(weights)).sum()
     ours = jax.jit(jax.grad(loss))(np.float32(logits))
     softmax = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     np.testing.assert_allclose(ours, (softmax - np.eye(5)[targets]) * weights[:, None], rtol=1e-5, atol=1e-6)
@@ -83,7 +83,7 @@ def test_the_gradient_is_softmax_less_the_target():
 def test_the_second_derivative_is_that_of_softmax():
     rng = np.random.default_rng(1)
     logits = rng.normal(size=5)
-    of_row = lambda x: cross_entropy(x[None], jnp.array([2]))[0]  # noqa: E731
+    of_row = lambda x: cross_entropy(x[None], jnp.array([2]))[0]
     softmax = np.exp(logits) / np.exp(logits).sum()
     expected = np.diag(softmax) - np.outer(softmax, softmax)
     np.testing.assert_allclose(jax.hessian(of_row)(np.float32(logits)), expected, rtol=1e-5, atol=1e-6)
@@ -114,10 +114,10 @@ def test_chunks_change_neither_the_sum_nor_its_gradients(bias):
 
 def test_chunks_in_bfloat16_keep_dtypes_and_add_up_in_float32():
     (whole, chunked), _ = both((4,), inputs(jnp.bfloat16))
-    dtypes = lambda tree: [leaf.dtype for leaf in jax.tree.leaves(tree)]  # noqa: E731
+    dtypes = lambda tree: [leaf.dtype for leaf in jax.tree.leaves(tree)]
     assert dtypes(chunked) == dtypes(whole)
     assert chunked[0].dtype == jnp.float32 and chunked[1][0].dtype == jnp.bfloat16
-    close = lambda a, b: np.testing.assert_allclose(np.float32(a), np.float32(b), rtol=0.03, atol=0.03)  # noqa: E731
+    close = lambda a, b: np.testing.assert_allclose(np.float32(a), np.float32(b), rtol=0.03, atol=0.03)
     jax.tree.map(close, chunked, whole)
 
 
@@ -133,7 +133,7 @@ def test_chunks_work_in_lanes(over):
 
 def test_a_hessian_vector_product_goes_through_chunks():
     x, readout, targets, weights = inputs()
-    product = lambda f: jax.jit(lambda x: jax.jvp(jax.grad(f), (x,), (jnp.cos(x),))[1])(x)  # noqa: E731
+    product = lambda f: jax.jit(lambda x: jax.jvp(jax.grad(f), (x,), (jnp.cos(x),))[1])(x)
     whole = product(lambda x: weighted_sum(x, readout, targets, weights))
     chunked = product(lambda x: chunked_sum(4, x, readout, targets, weights))
     np.testing.assert_allclose(chunked, whole, rtol=1e-4, atol=1e-5)
@@ -188,7 +188,7 @@ def test_no_array_of_a_chunked_step_has_all_logits(tiny, monkeypatch):
     def sizes():
         """Elements of the largest array of a gradient, and of a probe."""
         step = jax.grad(lambda p, w, v: losses.loss(model, p, NEXT_TOKEN.scored(w, v)))
-        probe = lambda s, w, v: probing.probe_step(model, config, lane, s, NEXT_TOKEN.scored(w, v))  # noqa: E731
+        probe = lambda s, w, v: probing.probe_step(model, config, lane, s, NEXT_TOKEN.scored(w, v))
         return [largest(step, params), largest(probe, state)]
 
     def largest(function, first):

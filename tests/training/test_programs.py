@@ -132,7 +132,7 @@ def test_evaluation_is_the_mean_over_weights(program_of):
 
 def test_a_probe_is_traced_once():
     traced = []
-    double = lambda x: traced.append(1) or 2 * x  # noqa: E731
+    double = lambda x: traced.append(1) or 2 * x
     assert jax.jit(functools.partial(programs._reproducible, double))(np.float32(3), 1) == 6 and len(traced) == 1
 
 

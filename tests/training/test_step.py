@@ -162,7 +162,7 @@ def test_only_arrays_of_two_or_more_axes_are_decayed():
 )
 def test_schedules_at_their_corners(schedule, middle, last):
     config = OptimizerConfig(warmup_steps=9, schedule=schedule, final_lr_fraction=0.1)
-    at = lambda step: float(schedule_fraction(config, 109, jnp.int32(step)))  # noqa: E731
+    at = lambda step: float(schedule_fraction(config, 109, jnp.int32(step)))
     assert at(0) == pytest.approx(0.1)
     assert at(8) == pytest.approx(0.9)
     assert at(9) == pytest.approx(1.0)

@@ -114,10 +114,10 @@ GOOD = '{"run": "a", "step": 1, "split": "train"}\n'
 @pytest.mark.parametrize("tail", ["", '{"run": "a", "st', '{"run": "a", "step": 2, "split": "train"}'])
 def test_a_last_line_without_its_end_is_left_out(workdir, tail):
     path = workdir.path / "metrics.jsonl"
-    assert not records.is_cut_short(path) and records.read(path) == [], "missing"
+    assert not records.is_cut_short(path) and workdir.metrics() == [], "missing"
     path.write_text(GOOD + tail)
     assert records.is_cut_short(path) == bool(tail)
-    assert [row["step"] for row in records.read(path, "split")] == [1]
+    assert [row["step"] for row in workdir.metrics()] == [1]
     workdir.begin(1, ["a"])
     assert path.read_text() == GOOD, "a session begins with whole lines"
     path.write_text("")
@@ -144,7 +144,7 @@ def test_a_foreign_line_is_named_by_its_number(tmp_path, line, words):
     path = tmp_path / "metrics.jsonl"
     path.write_bytes((GOOD + line + "\n" + GOOD).encode("latin-1"))
     with pytest.raises(UserError, match=rf"metrics.jsonl line 2\b.*{words}"):
-        records.read(path, "split")
+        Workdir(tmp_path).metrics()
 
 
 def test_a_file_for_which_there_is_no_room_is_named_and_leaves_nothing(tmp_path, monkeypatch):

@@ -193,8 +193,8 @@ def _decay_peak(k: int, rates: tuple[Fraction, ...]) -> tuple[float, float, floa
     if k == 0:
         return 0.0, 0.0, 1.0
     steps = tuple((j + 1) * rate for j, rate in enumerate(rates))
-    excess = lambda x: enclose(k) - _exponent(x, steps)  # noqa: E731
-    plain = lambda x: k - sum(float(step) * x ** (j + 1) for j, step in enumerate(steps))  # noqa: E731
+    excess = lambda x: enclose(k) - _exponent(x, steps)
+    plain = lambda x: k - sum(float(step) * x ** (j + 1) for j, step in enumerate(steps))
     bracket = _bracket(excess, _solve(plain))
     return _height(bracket, k, _decay_at(bracket.low, rates))
 
@@ -204,9 +204,9 @@ def _tail_peak(k: int) -> tuple[float, float, float]:
     """The same of x^k Phi(-x). x phi(x) / Phi(-x), which grows, is k there."""
     if k == 0:
         return 0.0, 0.0, 0.5
-    density = lambda x: _decay_at(x.low, _GAUSS) * enclose(ONE_OVER_SQRT_2_PI)  # noqa: E731
-    excess = lambda x: _tail_at(x.low) * k - x * density(x)  # noqa: E731
-    plain = lambda x: k * np.sqrt(np.pi / 2) * scipy.special.erfcx(x / np.sqrt(2)) - x  # noqa: E731
+    density = lambda x: _decay_at(x.low, _GAUSS) * enclose(ONE_OVER_SQRT_2_PI)
+    excess = lambda x: _tail_at(x.low) * k - x * density(x)
+    plain = lambda x: k * np.sqrt(np.pi / 2) * scipy.special.erfcx(x / np.sqrt(2)) - x
     bracket = _bracket(excess, _solve(plain))
     return _height(bracket, k, _tail_at(bracket.low))
 
@@ -234,7 +234,7 @@ class Intervals(Arithmetic):
 
     def decays(self, x: Interval, rates: Sequence[Fraction], powers: Sequence[int]) -> dict[int, Interval]:
         """x^k e^-v(x) for each k."""
-        at_points = lambda ends, powers: _powers_at(ends, _decay_at(ends, rates), powers)  # noqa: E731
+        at_points = lambda ends, powers: _powers_at(ends, _decay_at(ends, rates), powers)
         return _unimodal(x, at_points, lambda k: _decay_peak(k, tuple(rates)), powers)
 
     def normal_tails(self, x: Interval, powers: Sequence[int]) -> dict[int, Interval]:

@@ -215,7 +215,7 @@ def _sum(*terms: tuple[list[tuple[int, Any]], dict[int, Any]]) -> Any:
 
 def _numbers(arithmetic: Arithmetic, polynomials: Sequence[Polynomial]) -> list[list[tuple[int, Any]]]:
     """Coefficients as numbers of the arithmetic; 1 stays an integer."""
-    number = lambda value: 1 if value == 1 else arithmetic.constant(value)  # noqa: E731
+    number = lambda value: 1 if value == 1 else arithmetic.constant(value)
     return [[(power, number(value)) for power, value in polynomial.items()] for polynomial in polynomials]
 
 

@@ -132,7 +132,7 @@ def _sample_of_formula(exact: Piecewise, scale: float) -> _Sample:
     rows = derivatives(exact, z)
     pieces = np.split(np.arange(z.size), np.searchsorted(z, exact.breaks))
     ends = np.array([(piece.low, piece.high) for piece in exact.pieces]) / scale
-    slope = lambda x: float(derivatives(exact, np.array([x]))[1, 0])  # noqa: E731
+    slope = lambda x: float(derivatives(exact, np.array([x]))[1, 0])
     share = sum(_negative_share(z[i], rows[1, i], slope, scale, end) for i, end in zip(pieces, ends, strict=True))
     return _Sample(z, weight, *rows, negative_slope_share=float(share), sampled=False)
 

@@ -61,10 +61,10 @@ class Rows:
 class Figure:
     """A Vega-Lite spec with named data: `{"data": {"name": "losses"}}` means `data["losses"]`.
 
-    `alt` describes the figure in words, or by condition what it shows of each, first that with which the page opens;
-    `name` is unique on the page. `files` says as which files the figure is
-    exported, each with the values of the spec's params that differ from the page's first state; without it there is
-    one file, named like the figure. `narrow` is printed in one column of a paper, others in two.
+    `alt` describes the figure in words; if the figure depends on a condition, it has one description for each, the one
+    shown first in front. `name` is unique on the page. `files` names the exported files, each with the values of the
+    spec's params that differ from the page's first state; without it there is one file, named like the figure.
+    A `narrow` figure takes one column of a paper, others take two.
     """
 
     name: str

@@ -260,12 +260,13 @@ def export(figure: Figure, folder: pathlib.Path, name: str = "", title: str = ""
 
     Args:
         figure: a figure of a page.
-        folder: exists.
+        folder: is made if it does not exist.
         name: of the files; the figure's by default.
         title: what stands above the drawing.
         params: values of the figure's params that differ from those with which the page opens.
     """
     svg = to_svg(figure, title, **params)
+    folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name or figure.name}.{form}" for form in ("svg", "png", "pdf")]
     contents = svg, vl_convert.svg_to_png(svg, scale=_PNG_SCALE), vl_convert.svg_to_pdf(svg)
     for path, content in zip(paths, contents, strict=True):

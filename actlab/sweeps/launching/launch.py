@@ -73,7 +73,8 @@ def _require_at_rest(records: Workdir) -> int | None:
     for folder in sorted((records.path / "jobs").glob("*/")):
         if Workdir(folder, writes=False).is_in_use():
             raise UserError(
-                f"--extend: job {folder.name} in {records.path} is training: wait for it, then run it again."
+                f"--extend: job {folder.name} in {records.path} is training: "
+                "wait for it to end, then run the same command again."
             )
     return len(sweep.expand(config_lib.load(file))) if file.is_file() else None
 

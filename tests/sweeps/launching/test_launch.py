@@ -140,7 +140,7 @@ def test_told_to_stop_it_stops_its_jobs_and_waits_until_they_have_saved(long_swe
 def test_a_launch_that_was_killed_takes_up_its_job_which_trained_on(long_sweep, direct, outcome, tmp_path):
     (tmp_path / "sweep.json").write_text(to_json(long_sweep))
     words = ["--config=sweep.json", "--executor=local", "--max_parallel=1", "--workdir=w"]
-    begin = lambda: subprocess.Popen(  # noqa: E731
+    begin = lambda: subprocess.Popen(
         [sys.executable, "-m", "actlab", "launch", *words], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )
     process, metrics = begin(), tmp_path / "w/jobs/0/metrics.jsonl"
