@@ -87,6 +87,11 @@ class Comparison:
         if len(set(activations)) < 2 or len(set(activations)) < len(activations):
             named = ", ".join(activations) or "none"
             raise UserError(f"a comparison needs two or more different activations, and was given {named}.")
+        if config.seed > (most := 2**31 - 1 - SEARCH_SEED - search.SEEDS):
+            raise UserError(
+                f"config.seed={config.seed} leaves no seeds for the search, which lie {SEARCH_SEED:,} above it: lower "
+                f"it to {most:,} or less."
+            )
         # Evaluated and saved where the search may stop a run; nothing else is measured.
         quarter = -(-config.train.n_steps // search.RUNGS)
         changes = {f"train.{name}_every": 0 for name in ("probe", "curvature", "census")}

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from actlab import config as config_lib
-from actlab.config import LOSS_UNITS, Config, sweep
+from actlab.config import LOSS_UNITS, Config, loss_unit, sweep
 from actlab.errors import UserError
 from actlab.workdir import documents as documents_lib, integrity, manifest, records
 from actlab.workdir.documents import Documents
@@ -91,7 +91,7 @@ class Result:
     @property
     def unit(self) -> str:
         """The unit of its losses."""
-        return unit_of(self.objective, self.tokenizer)
+        return loss_unit(self.objective, self.tokenizer)
 
     @property
     def done(self) -> bool:
@@ -269,12 +269,6 @@ def waiting(workdir: pathlib.Path, rows: Sequence[Row]) -> list[Row]:
             cells = {column: as_cell(own[path]) for column, path in paths.items() if path in own}
             found.append({**dict.fromkeys(rows[0], ""), "run": run.name, "status": WAITING, **cells})
     return found
-
-
-def unit_of(objective: str, tokenizer: str) -> str:
-    """The unit of losses."""
-    unit = LOSS_UNITS[objective]
-    return unit.replace("token", "byte") if tokenizer == "bytes" else unit
 
 
 def as_cell(value: object) -> str:

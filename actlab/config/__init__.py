@@ -28,6 +28,7 @@ from actlab.config.schema import (
     SwapConfig as SwapConfig,
     TrainConfig as TrainConfig,
     fields as fields,
+    loss_unit as loss_unit,
     paths as paths,
     traced as traced,
 )

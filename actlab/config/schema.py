@@ -213,6 +213,12 @@ CLASSES = {"wish": 2, "ending": 2, "sst2": 2}  # of each task of finetune.task
 LOSS_UNITS = {"next_token": "nats/token", "masked_token": "nats/masked token", "classification": "nats/document"}
 
 
+def loss_unit(objective: str, tokenizer: str) -> str:
+    """The unit of losses: bytes are no tokens."""
+    unit = LOSS_UNITS[objective]
+    return unit.replace("token", "byte") if tokenizer == "bytes" else unit
+
+
 @dataclasses.dataclass(frozen=True)
 class SwapConfig:
     """Another activation in the feed-forward layers of the first blocks of a trained model."""

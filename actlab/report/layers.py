@@ -450,7 +450,7 @@ def of_model(config: Config, found: Measured) -> tuple[str, list[Section]]:
     activation = config.model.activation
     loss = " The model has no head for tokens, so that there is no loss and no gradient."
     if found.loss is not None:
-        loss = f" The model's loss is {found.loss:.4f} {found.spec.objective.unit}."
+        loss = f" The model's loss is {found.loss:.4f} {found.spec.unit}."
     if found.dead_UF is None:
         lead = f"{activation} looks at all units of a token at once, so that none can be dead.{loss}"
     else:

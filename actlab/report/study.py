@@ -115,7 +115,7 @@ class Study:
         ended = [result.unit for result in self.results]
         listed = [run.listed.unit for run in self.runs if run.listed]
         begun = [
-            results_lib.unit_of(run.config.objective, run.config.data.tokenizer) for run in self.runs if run.config
+            config_lib.loss_unit(run.config.objective, run.config.data.tokenizer) for run in self.runs if run.config
         ]
         return (ended + begun + listed)[0]
 

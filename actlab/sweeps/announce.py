@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from actlab import data
-from actlab.config import LOSS_UNITS, Config
+from actlab.config import Config, loss_unit
 from actlab.console import counted
 from actlab.data.cache import TokenCache
 from actlab.data.rows import NO_DOCUMENT
@@ -90,19 +90,19 @@ def _reference(spec: ProgramSpec, tokens: TokenCache) -> str:
         known = spec.majority
         return (
             f"majority    accuracy {known.accuracy:.4f}, macro F1 {known.macro_f1:.4f}, {known.loss:.4f} "
-            f"{spec.objective.unit}: always {tokens.labels.classes[known.label]!r}, the most frequent class in training"
+            f"{spec.unit}: always {tokens.labels.classes[known.label]!r}, the most frequent class in training"
         )
     if spec.unigram is not None:
-        return f"unigram     {spec.unigram:.4f} {spec.objective.unit}: the best loss without context"
+        return f"unigram     {spec.unigram:.4f} {spec.unit}: the best loss without context"
     if spec.floor is None:
         known = tokens.meta.entropy_nats is not None
         part = "the entropy of this text is known, but its tokenizer loses some of it, or rows are cut to the context"
         reason = part if known else "the lowest possible loss of this text is not known"
         return f"floor       unknown: {reason}"
     if spec.config.data.corruption != "none":
-        return f"floor       {spec.floor:.4f} {spec.objective.unit}: the exact Bayes loss of tokens without order"
+        return f"floor       {spec.floor:.4f} {spec.unit}: the exact Bayes loss of tokens without order"
     return (
-        f"floor       {spec.floor:.4f} {spec.objective.unit}: the exact Bayes loss of the validation stories "
+        f"floor       {spec.floor:.4f} {spec.unit}: the exact Bayes loss of the validation stories "
         f"(entropy {tokens.meta.entropy_nats:.1f} nats per story)"
     )
 
@@ -148,7 +148,7 @@ def _single(console: Console, row: Mapping[str, Any], what: str) -> None:
     for split, loss, floor in (("validation", "final_loss", "floor"), ("test", "test_loss", "test_floor")):
         found, least, more = float(row[loss]), float(row[floor]), best if split == "validation" else ""
         above = "" if math.isnan(least) else f"; floor {least:.4f}, {found - least:.4f} above it"
-        console.print(f"{split:<12}{found:.4f} {LOSS_UNITS[row['objective']]}{more}{above}")
+        console.print(f"{split:<12}{found:.4f} {loss_unit(row['objective'], row['tokenizer'])}{more}{above}")
     if "macro_f1" in row:
         for prefix, split in (("", "validation"), ("test_", "test")):
             names = [f"{prefix}{name}" for name in ("accuracy", "macro_f1", "majority_accuracy", "majority_macro_f1")]

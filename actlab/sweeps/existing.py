@@ -4,8 +4,9 @@ Everything about it is taken from there: its fields, its tokenizer, its activati
 """
 
 import dataclasses
+import json
 import pathlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -17,7 +18,7 @@ from actlab.config import Config, ModelConfig
 from actlab.config.presets import CONTINUED_STEPS
 from actlab.data import tokenizers
 from actlab.errors import UserError, suggestion
-from actlab.files import at_colon
+from actlab.files import at_colon, read_json, write_atomically
 from actlab.interop.architecture import GATED, OURS
 from actlab.models.model import Params
 from actlab.sweeps import origin, session, trained
@@ -25,6 +26,7 @@ from actlab.training import programs
 from actlab.training.loop import Prober
 from actlab.training.program_spec import ProgramSpec
 
+RECORD = "swap.json"  # what the model of a swap was made of
 HEADLESS = ("loss", "grad", "update_ratio")  # what a model without a head of tokens does not have
 
 
@@ -157,10 +159,10 @@ def swap(
             f"--workdir={workdir} holds a healed model, which --steps=0 would replace: choose another folder, or give "
             "its number of --steps."
         )
-    if (held := workdir / "model").is_dir():
-        there = origin.of(config_lib.replace(config, **{"finetune.from_checkpoint": str(held)}))
-        if there is None or there.model.activation != to or blocks < config.model.n_layers:
-            raise UserError(f"--workdir={workdir} holds another model than this swap makes: choose another folder.")
+    made = {"from": start.digest(), "to": to, "blocks": blocks, "fold": fold}
+    record, fix = workdir / RECORD, "choose another folder"
+    if (workdir / "model").is_dir() and not (record.is_file() and read_json(record, fix) == made):
+        raise UserError(f"--workdir={workdir} holds another model than this swap makes: {fix}.")
     changes: dict[str, Any] = {
         "finetune.swap.from": config.model.activation,
         "finetune.swap.to": to,
@@ -181,13 +183,13 @@ def swap(
     params = jax.tree.map(lambda array_R: array_R[0], state.params)
     if steps:
         # The model is written only after healing, so an earlier healed model stays until then.
-        if reason := _write(start, after, params, None)[1]:
+        if reason := _write(start, after, params, None, made)[1]:
             console.print(f"warning     the model will not be written: {reason}")
         if code := session.run(after, "swap", workdir / "training", command):
-            return Swapped(losses, spec.objective.unit, "", "it is not healed yet; the same command resumes", code)
+            return Swapped(losses, spec.unit, "", "it is not healed yet; the same command resumes", code)
         params = trained.load(workdir / "training").params
         losses["healed"] = _loss(spec, program, program.init([params]))
-    return Swapped(losses, spec.objective.unit, *_write(start, after, params, workdir), 0)
+    return Swapped(losses, spec.unit, *_write(start, after, params, workdir, made), 0)
 
 
 def counterpart(start: origin.Origin, to: str) -> str:
@@ -243,10 +245,12 @@ def _loss(spec: ProgramSpec, program: programs.Program, state: Any) -> float:
     return float(scores.loss[0])
 
 
-def _write(start: origin.Origin, after: Config, params: Params, workdir: pathlib.Path | None) -> tuple[str, str]:
+def _write(
+    start: origin.Origin, after: Config, params: Params, workdir: pathlib.Path | None, made: Mapping[str, Any]
+) -> tuple[str, str]:
     """Writes the swapped model if transformers has such a one; (its family there or '', why it was not written).
 
-    Without a workdir it only says so.
+    What it was `made` of is noted beside it. Without a workdir it only says so.
     """
     from actlab.interop import huggingface
 
@@ -265,8 +269,11 @@ def _write(start: origin.Origin, after: Config, params: Params, workdir: pathlib
     padding = start.tokenizer.specials.padding if start.tokenizer else None
     beside = tokenizers.for_transformers(kept)
     try:
+        family = huggingface.family_for(model, params, start.model_type, padding)
         if workdir is None:
-            return huggingface.family_for(model, params, start.model_type, padding), ""
+            return family, ""
+        workdir.mkdir(parents=True, exist_ok=True)
+        write_atomically(workdir / RECORD, json.dumps(made, indent=2) + "\n")
         family = huggingface.save(model, params, workdir / "model", beside, begin, end, start.model_type, padding)
         return family, ""
     except huggingface.NoCounterpart as error:

@@ -406,7 +406,7 @@ class Session:
         if jax.process_index() == 0:
             peak = devices.peak_flops(config, program.mesh.size)
             configs = dict(zip(spec.names, spec.configs, strict=True))
-            n_steps, per_token, unit = config.train.n_steps, spec.costs.flops_per_token, spec.objective.unit
+            n_steps, per_token, unit = config.train.n_steps, spec.costs.flops_per_token, spec.unit
             shown = Shown(label, spec.names, n_steps, spec.flops, per_token, unit, spec.floor, plan.lanes(spec))
             trackers = callbacks.trackers(config, self._records.path, configs)
             follow = [display.program(shown, step, peak), *trackers]

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from actlab.config import LOSS_UNITS, Config
+from actlab.config import Config
 from actlab.data import rows as row_sources
 from actlab.data.cache import TokenCache
 from actlab.data.tokenizer_kinds import Specials
@@ -32,7 +32,6 @@ class Objective(abc.ABC):
     """What a model is trained and evaluated on."""
 
     name: str
-    unit: str  # of the loss
     counts_hits = True  # whether accuracy is reported, the share of targets that are ranked first
 
     def width(self, context: int) -> int:
@@ -67,7 +66,6 @@ class NextToken(Objective):
     padding: int | None = None
 
     name = "next_token"
-    unit = LOSS_UNITS[name]
     counts_hits = False
 
     def share(self, context: int) -> float:
@@ -108,7 +106,6 @@ class MaskedToken(Objective):
     padded: bool  # whether training rows contain padding
 
     name = "masked_token"
-    unit = LOSS_UNITS[name]
 
     def width(self, context: int) -> int:
         """See Objective."""
@@ -189,7 +186,6 @@ class Classification(Objective):
     padding: int
 
     name = "classification"
-    unit = LOSS_UNITS[name]
 
     def share(self, context: int) -> float:
         """See Objective."""

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from actlab import config as config_lib, data, models
-from actlab.config import Config
+from actlab.config import Config, loss_unit
 from actlab.data.cache import TokenCache
 from actlab.data.rows import Majority
 from actlab.data.tokenizer_kinds import Tokenizer
@@ -46,6 +46,11 @@ class ProgramSpec:
     def config(self) -> Config:
         """The first run's config; the others differ in traced fields only."""
         return self.configs[0]
+
+    @property
+    def unit(self) -> str:
+        """The unit of its losses."""
+        return loss_unit(self.config.objective, self.config.data.tokenizer)
 
     @property
     def lanes(self) -> list[Lane]:

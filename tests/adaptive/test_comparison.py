@@ -229,6 +229,12 @@ def test_scales_without_mup_are_refused(config, tmp_path):
         compare(replace(config, **{"model.parametrization": "standard"}), tmp_path / "w", 90.0, scales=2)
 
 
+def test_a_seed_above_which_no_search_seeds_are_left_is_refused(config, tmp_path):
+    with pytest.raises(UserError, match="config.seed=2147000000 leaves no seeds for the search.* lower it to 2,146,"):
+        compare(replace(config, seed=2147000000), tmp_path / "w", 90.0)
+    assert not (tmp_path / "w").exists()
+
+
 def over_widths(leads, failed=(), noise=1e-4):
     """An answer in which `best` has these leads at widths 64, 128, ..."""
     rng = np.random.default_rng(2)

@@ -146,9 +146,9 @@ def test_a_run_prints_and_leaves_what_it_promises(finished):
     (tested,) = [row for row in without_times(workdir / "metrics.jsonl") if row["split"] == "test"]
     assert (tested["step"], tested["loss"]) == (300, float(result["test_loss"]))
     assert float(result["test_floor"]) < tested["loss"] == pytest.approx(last["loss"], rel=0.05)
-    assert f"test        {tested['loss']:.4f} nats/token; floor {float(result['test_floor']):.4f}" in out
-    assert f"floor       {float(result['floor']):.4f} nats/token" in out
-    assert f"{last['loss']:.4f} nats/token  ({last['loss'] - float(result['floor']):.4f} above the floor)" in out
+    assert f"test        {tested['loss']:.4f} nats/byte; floor {float(result['test_floor']):.4f}" in out
+    assert f"floor       {float(result['floor']):.4f} nats/byte" in out
+    assert f"{last['loss']:.4f} nats/byte  ({last['loss'] - float(result['floor']):.4f} above the floor)" in out
 
 
 def test_the_same_command_again_says_that_the_work_is_done(finished, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import commands
 import jax
@@ -155,9 +156,15 @@ def test_another_swap_does_not_replace_the_model_of_one_nor_leave_it_as_its_own(
     swapped("--to=relu")
     model = (place / "once/model/model.safetensors").read_bytes()
     swapped("--to=relu")
-    for other in (["--to=tanh"], ["--to=gelu_scale(s=2)"], ["--to=relu", "--blocks=1"]):
+    for other in (["--to=tanh"], ["--to=relu", "--fold"], ["--to=relu", "--blocks=1"]):
         with pytest.raises(UserError, match="--workdir=once holds another model than this swap makes"):
             swapped(*other)
+    shutil.copytree(place / "gpt2", place / "gpt2_again")
+    tensors = safetensors.numpy.load_file(place / "gpt2/model.safetensors")
+    scaled = {name: tensor * np.float32(0.5) for name, tensor in tensors.items()}
+    safetensors.numpy.save_file(scaled, place / "gpt2_again/model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(UserError, match="--workdir=once holds another model than this swap makes"):
+        commands.run(swap.main, "gpt2_again", "--text=text.txt", "--to=relu", *FAST, "--workdir=once")
     assert (place / "once/model/model.safetensors").read_bytes() == model
 
 
