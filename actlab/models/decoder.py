@@ -41,23 +41,10 @@ class Decoder(nn.Module):
         if spec.position == "learned":
             position_embedding = layers.embedding(spec, spec.context, "position_embedding")
             x_BLD = x_BLD + position_embedding(offset + jnp.arange(length))[None]
-        x_TD = layers.by_rows(spec, x_BLD.reshape(-1, spec.d_model))
-
-        hidden, key_values = [], []
-        for index in range(spec.n_layers):
-            block = layers.block(spec, index)
-            past = None if cache is None else cache[index]
-            x_TD, units, key_value = block(x_TD, length, past, offset, None if shifts is None else shifts[index])
-            x_TD = layers.by_rows(spec, x_TD)
-            hidden.append(units)
-            key_values.append(key_value)
-
-        if spec.norm_position == "pre":
-            x_TD = layers.Norm(spec, name="final_norm")(x_TD)
-        # Norms give float32; the product that makes logits is in the compute dtype.
-        x_BLD = x_TD.astype(spec.dtype).reshape(-1, length, spec.d_model)
+        x_TD = x_BLD.reshape(-1, spec.d_model)
+        x_BLD, hidden, key_values = layers.blocks(spec, x_TD, length, shifts, cache, offset)
         if spec.tie_embeddings:
             readout = layers.readout(spec, token_embedding.embedding.T)
         else:
             readout = layers.Output(spec, spec.d_model, spec.vocab_size, name="output")()
-        return x_BLD, readout, tuple(hidden), tuple(key_values)
+        return x_BLD, readout, hidden, key_values

@@ -61,17 +61,8 @@ class Encoder(nn.Module):
         if spec.d_embedding != spec.d_model:
             std = layers.matrix_std(spec, spec.d_embedding)
             x_TD = layers.dense(spec, spec.d_model, "embedding_projection", std)(x_TD).astype(jnp.float32)
-        x_TD = layers.by_rows(spec, x_TD)
-        hidden = []
-        for index in range(spec.n_layers):
-            shift_TF = None if shifts is None else shifts[index]
-            x_TD, units, _ = layers.block(spec, index)(x_TD, length, None, 0, shift_TF, real_BL)
-            x_TD = layers.by_rows(spec, x_TD)
-            hidden.append(units)
-        if spec.norm_position == "pre":
-            x_TD = layers.Norm(spec, name="final_norm")(x_TD)
-        x_BLD = x_TD.astype(spec.dtype).reshape(-1, length, spec.d_model)
-        return *self._read(x_BLD, places_BP, token_embedding), tuple(hidden)
+        x_BLD, hidden, _ = layers.blocks(spec, x_TD, length, shifts, real_BL=real_BL)
+        return *self._read(x_BLD, places_BP, token_embedding), hidden
 
     def _embed(self, token_embedding: nn.Embed, tokens_BL: Array, segments_BL: Array | None) -> Array:
         spec = self.spec

@@ -439,3 +439,28 @@ def block(spec: Spec, index: int) -> Block:
     """The block of an index, whose length is static."""
     layer = nn.remat(Block, static_argnums=(2,)) if spec.remat else Block
     return layer(spec.of_block(index), name=f"block_{index}")
+
+
+def blocks(
+    spec: Spec,
+    x_TD: Float[Array, "T D"],
+    length: int,
+    shifts: tuple[Float[Array, "T F"], ...] | None = None,
+    cache: tuple[KeyValue, ...] | None = None,
+    offset: Array | int = 0,
+    real_BL: Bool[Array, "B L"] | None = None,
+) -> tuple[Float[Array, "B L D"], tuple[Hidden, ...], tuple[KeyValue, ...]]:
+    """All blocks and the final norm: hidden states in the compute dtype; hidden units, keys and values per layer."""
+    x_TD = by_rows(spec, x_TD)
+    hidden, key_values = [], []
+    for index in range(spec.n_layers):
+        past = None if cache is None else cache[index]
+        shift_TF = None if shifts is None else shifts[index]
+        x_TD, units, key_value = block(spec, index)(x_TD, length, past, offset, shift_TF, real_BL)
+        x_TD = by_rows(spec, x_TD)
+        hidden.append(units)
+        key_values.append(key_value)
+    if spec.norm_position == "pre":
+        x_TD = Norm(spec, name="final_norm")(x_TD)
+    # Norms give float32; what follows is computed in the compute dtype.
+    return x_TD.astype(spec.dtype).reshape(-1, length, spec.d_model), tuple(hidden), tuple(key_values)

@@ -110,10 +110,22 @@ def test_where_all_widths_follow_one_ratio_moves_all_rates(tiny):
         model = models.build(config)
         rates = model.rate_multipliers(drawn(model))
         assert {rate for rate in jax.tree.leaves(rates) if rate != 1} == {64 / 96}
+        of_block = rates["block_0"]
+        kernels = [of_block["attention"][name] for name in ("qkv", "out")]
+        kernels += [of_block["feed_forward"][name] for name in ("up", "down")]
+        assert [one["kernel"] for one in kernels] == [64 / 96] * 4
     narrow = models.build(of_width(tiny, 128, parametrization="mup", d_ff=256, d_head=16, n_heads=4).model)
     block = narrow.rate_multipliers(drawn(narrow))["block_0"]
     assert block["feed_forward"]["down"]["kernel"] == block["attention"]["out"]["kernel"] == 1
     assert block["feed_forward"]["up"]["kernel"] == block["attention"]["qkv"]["kernel"] == 0.5
+
+
+def test_a_classifier_and_tables_learn_at_the_rate_of_the_run(tiny):
+    encoder = {"kind": "encoder", "n_classes": 2, "vocab_size": 24}
+    model = models.build(of_width(tiny, 128, parametrization="mup", **encoder).model)
+    rates = model.rate_multipliers(drawn(model))
+    assert rates["classifier"]["kernel"] == rates["token_embedding"]["embedding"] == 1
+    assert rates["pooler"]["dense"]["kernel"] == 0.5
 
 
 @pytest.mark.slow
