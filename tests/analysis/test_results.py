@@ -301,6 +301,10 @@ def test_a_run_that_was_stopped_in_one_workdir_and_done_in_another_is_done(table
     both = [workdir(tables, tmp_path / name, of) for name, of in (("c", stopped), ("d", [stopped[0], *rows[2:]]))]
     (condition,) = conditions(results_lib.read(both))
     assert len(condition.results) == len(rows) - 1 and len(condition.to_come) == 1, "one run, stopped in both"
+    waiting = workdir(tables, tmp_path / "e", [rows[0] | {"status": "waiting"}, *rows[1:2]])
+    for order in ([waiting, both[1]], [both[1], waiting]):
+        (found,) = [run for run in results_lib.read(order) if not run.done]
+        assert found.status == "stopped", "it came further than where it waits"
 
 
 def test_workdirs_whose_activations_of_one_name_differ_are_not_compared(tables, tmp_path):

@@ -368,3 +368,29 @@ def test_the_ranking_says_which_loss_it_shows(workdirs, tables, tmp_path, tested
         for seed in (1, 2)
     ]
     assert told in workdirs.text(tables.write(tmp_path / "s" / "results.csv", rows).parent)
+
+
+def test_views_and_differences_that_are_read_elsewhere_say_so(workdirs, tables, tmp_path):
+    loss = {"relu": 1.5, "gelu": 1.4, "silu": 1.6}
+    rows = [
+        tables.row(
+            name,
+            rate,
+            seed,
+            loss[name] + seed / 100 + 0.1 * (rate != 3e-3),
+            run=f"{name}-{rate}-{seed}",
+            test_loss=loss[name],
+            seconds=16.0 if name == "gelu" else 8.0,
+            curve="50:1.9",
+        )
+        for name in loss
+        for rate in (1e-3, 3e-3, 1e-2)
+        for seed in range(1, 9)
+        if (name, rate) != ("silu", 3e-3)
+    ]
+    text = workdirs.text(tables.write(tmp_path / "s" / "results.csv", rows).parent)
+    views = {row[0]: row[-1] for row, _ in pages.cells(text, "views-table")}
+    assert views["seconds"].endswith("(on validation)") and "(on " not in views["parameters"]
+    ranked = {row[0]: row for row, _ in pages.cells(text, "ranking-table")}
+    assert any(cell.endswith(" (gelu at 0.003, relu at 0.003)") for cell in ranked["gelu"])
+    assert not any("at 0.003" in cell for cell in ranked["silu"])
