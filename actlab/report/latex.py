@@ -1,5 +1,6 @@
 """Verdicts as a LaTeX table of booktabs, for papers."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 from actlab.analysis.comparison import UNRESOLVED, Comparison, qualified
@@ -51,9 +52,14 @@ def _caption(comparisons: Sequence[Comparison]) -> str:
     units = " or ".join(dict.fromkeys(one.unit for one in comparisons))
     read_on = " or ".join(dict.fromkeys(one.main.grid.read_on for one in comparisons if one.main.grid))
     confidence = escaped(f"{CONFIDENCE:.0%}")
+    sizes = [[result.parameters for result in one.condition.results] for one in comparisons]
+    apart = max(max(of) / min(of) - 1 for of in sizes)  # gated layers are rounded
+    equal = (
+        "equal parameters" if not apart else escaped(f"parameters equal to within {math.ceil(1000 * apart) / 10:g}%")
+    )
     sentences = [
         f"Is the first activation's {read_on} loss lower than the second's? First minus second in {escaped(units)}, "
-        f"paired by seed, each at its own best learning rate and at equal parameters, with {confidence} interval",
+        f"paired by seed, each at its own best learning rate and at {equal}, with {confidence} interval",
         "$p$ of a difference, after Holm over the tests of a condition; losses are equivalent within "
         + " or ".join(dict.fromkeys(f"{one.margin:.2g}" for one in comparisons)),
     ]
