@@ -55,7 +55,9 @@ def _caption(comparisons: Sequence[Comparison]) -> str:
     sizes = [[result.parameters for result in one.condition.results] for one in comparisons]
     apart = max(max(of) / min(of) - 1 for of in sizes)  # gated layers are rounded
     equal = (
-        "equal parameters" if not apart else escaped(f"parameters equal to within {math.ceil(1000 * apart) / 10:g}%")
+        escaped(f"parameters equal to within {math.ceil(round(1000 * apart, 6)) / 10:g}%")
+        if apart
+        else "equal parameters"
     )
     sentences = [
         f"Is the first activation's {read_on} loss lower than the second's? First minus second in {escaped(units)}, "

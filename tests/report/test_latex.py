@@ -7,6 +7,8 @@ import commands
 import pytest
 from hypothesis import given, strategies as st
 
+from actlab.analysis import results
+from actlab.analysis.comparison import compare
 from actlab.cli import verdict
 from actlab.errors import UserError
 from actlab.report import latex
@@ -97,3 +99,14 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is(study, tmp_
     with pytest.raises(UserError, match="--latex=.*nowhere"):
         commands.run(verdict.main, study, f"--latex={tmp_path / 'nowhere' / 'table.tex'}")
     assert not (study / "verdicts.json").exists()
+
+
+def test_the_caption_says_how_equal_the_parameters_are(tables, tmp_path):
+    for size, told in ((1000, "at equal parameters,"), (1012, r"at parameters equal to within 1.2\%,")):
+        rows = [
+            tables.row(name, 1e-3, seed, 1.5 + seed / 100, parameters=n)
+            for name, n in (("gelu", 1000), ("swiglu", size))
+            for seed in range(3)
+        ]
+        table = tables.write(tmp_path / str(size) / "results.csv", rows)
+        assert told in latex.table(compare(results.read([table])))
