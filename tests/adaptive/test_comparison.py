@@ -163,6 +163,10 @@ def test_what_compiles_does_not_count_as_the_time_of_a_run(config, tmp_path, mon
     # Two seeds for half of a run are done.
     monkeypatch.setattr(comparison, "_clock", lambda: 0.0)
     assert comparison._forecast().search_runs == pytest.approx(2 * comparison_lib.search.EXPECTED_RUNS - 1)
+    assert comparison._forecast().allowance == 0, "no rate is fixed yet"
+    found = {"relu": Found(0.01, "", 0.02), "tanh": Found(0.02, "2 of 2 runs failed", math.inf)}
+    comparison._known["rates"] = {name: dataclasses.asdict(one) for name, one in found.items()}
+    assert comparison._forecast().allowance == 0.02, "the largest that is bounded"
 
 
 def test_the_next_session_counts_with_what_runs_took_and_not_with_a_calibration(config, tmp_path, monkeypatch):
