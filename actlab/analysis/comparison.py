@@ -146,7 +146,7 @@ def compare(
                 flag = "--baseline=" if baseline else ""
                 raise UserError(f"{flag}{lost} has no runs that can be compared: {suggestion(lost, sorted(every))}")
             raise UserError(
-                f"{' and '.join(names)} have no runs at one place of the further axes: ask about two that have."
+                f"{' and '.join(names)} were not trained under the same condition: ask about two that were."
             )
     left_out = [
         f"left out: {place.scale}, for lack of runs of {', '.join(sorted({*itertools.chain(*asked)} - trained))}"

@@ -123,7 +123,7 @@ def falls(arms: Sequence[str | Arm], *, of: str = LOSS) -> Contrast:
         UserError: for fewer than two arms.
     """
     if len(arms) < 2:
-        raise UserError(f"falls({list(map(str, arms))}) has no two arms: name those that it falls along.")
+        raise UserError(f"falls({list(map(str, arms))}) needs two or more arms: name them in falling order.")
     # The slope of y over places x is the sum of (x - mean x) y over that of (x - mean x)^2.
     steps = len(arms) - 1
     square = sum((place - steps / 2) ** 2 for place in range(len(arms)))

@@ -163,7 +163,7 @@ def _axis(path: str, text: str | None) -> tuple[str, tuple[Any, ...]]:
         raise UserError(f"--config.{path} needs values, separated by commas: write --config.{path}=VALUE,VALUE.")
     given = [one.strip() for one in _COMMAS.split(text)]
     if "" in given:
-        raise UserError(f"--config.{path}={text} has an empty value: leave out the comma that is too many.")
+        raise UserError(f"--config.{path}={text} has an empty value: remove the extra comma.")
     return name, tuple(_parsed(name, one, _SWEEP)[1] for one in given)
 
 

@@ -68,7 +68,7 @@ def test_too_few_seeds_are_why_a_level_is_open(tables):
 
 @pytest.mark.parametrize("arms", [[], ["relu"]])
 def test_a_fall_needs_two_arms(arms):
-    with pytest.raises(UserError, match="has no two arms"):
+    with pytest.raises(UserError, match="needs two or more arms"):
         falls(arms)
 
 
