@@ -130,6 +130,16 @@ def test_an_activation_whose_runs_fail_is_not_called_higher_but_may_be_called_lo
     assert pair.verdict == Verdict.UNDECIDED and pair.low == -math.inf
 
 
+@pytest.mark.parametrize("later", [1, 2, 5])
+def test_a_failure_soon_after_the_first_look_withdraws_a_decision(later):
+    n = first_look(1) + 6
+    noise = np.random.default_rng(0).normal(size=(2, n)) / 1000
+    losses, failed = {"a": 1.5 + noise[0], "b": 2.0 + noise[1]}, np.zeros(n, bool)
+    failed[first_look(1) + later - 1] = True
+    (pair,) = judge(losses, 0.0025, failed={"a": np.zeros(n, bool), "b": failed})
+    assert (pair.verdict, pair.decided_at, pair.high) == (Verdict.UNDECIDED, None, math.inf)
+
+
 def test_a_decision_from_before_a_run_failed_is_withdrawn():
     losses = drawn(2, 24, effect=-3.0)
     assert judge(losses, 0.1)[0].verdict == Verdict.SUPPORTED
