@@ -201,7 +201,8 @@ def told(
 ) -> dict[str, str]:
     """What a figure shows of each condition: a lead, and the words for its first rows. Column 0 is the condition."""
     found = {name: [each(row) for row in rows if row[0] == name] for name in study.conditions}
-    return {name: f"{lead}: {'; '.join(words[:_TOLD])}." for name, words in found.items() if words}
+    more = {name: [f"{len(words) - _TOLD} more"] if len(words) > _TOLD else [] for name, words in found.items()}
+    return {name: f"{lead}: {'; '.join([*words[:_TOLD], *more[name]])}." for name, words in found.items() if words}
 
 
 def _first_rates(study: Study) -> tuple[str, ...] | None:

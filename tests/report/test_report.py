@@ -268,6 +268,8 @@ def test_each_condition_of_a_figure_is_described_by_its_own_numbers(built, found
     rows = [["warmup_steps=20", "relu", 2.0], ["warmup_steps=0", "relu", 1.0], ["warmup_steps=0", "gelu", 3.0]]
     words = charts.told(found, "Dots", rows, lambda row: f"{row[1]} {row[2]:g}")
     assert list(words.items()) == [("warmup_steps=0", "Dots: relu 1; gelu 3."), ("warmup_steps=20", "Dots: relu 2.")]
+    many = [["warmup_steps=0", index] for index in range(15)]
+    assert charts.told(found, "Dots", many, lambda row: str(row[1]))["warmup_steps=0"].endswith("10; 11; 3 more.")
     several = [figure for figure in render.figures(built.sections) if not isinstance(figure.alt, str)]
     names = {figure.name for figure in several}
     assert names >= {"ranking-figure", "rates-figure", "layers-figure", "survival-figure", "gradients-figure"}
