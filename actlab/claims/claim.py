@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from actlab.analysis import comparison
+from actlab.analysis import printing
 from actlab.console import counted
 
 
@@ -33,7 +33,7 @@ class Verdict(enum.StrEnum):
     @property
     def words(self) -> str:
         """The verdict with its reach."""
-        return f"{self} at this scale" if self is Verdict.MIXED or self in comparison.STYLE else str(self)
+        return f"{self} at this scale" if self is Verdict.MIXED or self in printing.STYLE else str(self)
 
 
 _HOLDS = {Verdict.TRUE, Verdict.SUPPORTED}
@@ -44,7 +44,7 @@ STYLE: Mapping[str, str] = {
     Verdict.IMPRECISE: "yellow",
     Verdict.UNSUPPORTED: "magenta",
     Verdict.OPEN: "cyan",
-    **comparison.STYLE,
+    **printing.STYLE,
     Verdict.MIXED: "bright_yellow",
 }
 

@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> None:
             command.output_file("verdicts", given.verdicts, ".json")
     latex_file = None if given.latex is None else command.output_file("latex", given.latex, ".tex")
 
-    from actlab.analysis import comparison, protocol, results as results_lib, study as studies, verdicts
+    from actlab.analysis import comparison, printing, protocol, results as results_lib, study as studies, verdicts
     from actlab.report import latex
     from actlab.workdir import manifest, records
 
@@ -95,7 +95,7 @@ def main(argv: Sequence[str]) -> None:
         if study:
             out.parent.mkdir(exist_ok=True)  # of an arm, in the study's, which takes its table when the context ends
     for one in compared:
-        console.print(comparison.show(one))
+        console.print(printing.show(one))
     for sentence in mixed:
         console.print(f"warning     {sentence}")
     for one in agreements:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from actlab import activations
-from actlab.analysis import comparison
+from actlab.analysis import comparison, printing
 from actlab.analysis.comparison import compare
 from actlab.analysis.effects import Verdict, judge, nats, paired, paired_resolution
 from actlab.analysis.protocol import lower
@@ -293,7 +293,7 @@ def test_a_pair_at_rates_that_the_ranking_leaves_out_says_so(tables, capsys):
     (one,) = compare(tables.read(fewer), [lower("gelu", "relu"), lower("silu", "relu")])
     told = [warning for warning in one.warnings if "ranking leaves out" in warning]
     assert told == ["gelu < relu is at rates that the ranking leaves out: gelu at 0.003, relu at 0.003"]
-    lines().print(comparison.show(one))
+    lines().print(printing.show(one))
     assert "LR sensitivity over 0.001, 0.003, 0.01" in capsys.readouterr().out
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from actlab.analysis import comparison, crossed, results as results_lib
+from actlab.analysis import comparison, crossed, printing, results as results_lib
 from actlab.analysis.contrasts import Grid, Score
 from actlab.analysis.crossed import of_pair, seeds_and_documents
 from actlab.analysis.effects import Effect
@@ -109,7 +109,7 @@ def table(tables, tmp_path, lacking=(), other_targets=(), without_test=()):
 
 def shown(compared):
     console = Console(file=io.StringIO(), width=200)
-    console.print(comparison.show(compared))
+    console.print(printing.show(compared))
     return console.file.getvalue()
 
 

@@ -6,9 +6,10 @@ import io
 import pytest
 from rich.console import Console
 
-from actlab.analysis.comparison import compare, show
+from actlab.analysis.comparison import compare
 from actlab.analysis.conditions import conditions
 from actlab.analysis.contrasts import Grid, Score
+from actlab.analysis.printing import show
 from actlab.analysis.ranking import rank, views
 
 
