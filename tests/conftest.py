@@ -25,6 +25,11 @@ from actlab.sweeps import session
 from actlab.training import programs
 from actlab.training.objectives import NEXT_TOKEN
 
+# Half of the time of the tests is compilation, which takes two thirds as long without most optimizations. Commands that
+# tests start read the variable too. Set to 0, all is compiled as a user's programs are.
+_LEVEL = "JAX_DISABLE_MOST_OPTIMIZATIONS"
+_FAST = os.environ.setdefault(_LEVEL, "1")
+
 # Some terminals and services ask for colours, which tables are not compared with.
 for _name in ("FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
     os.environ.pop(_name, None)
@@ -38,8 +43,19 @@ if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 4 << 30:
 gc.set_threshold(50_000, 20, 100)
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update(_LEVEL.lower(), _FAST == "1")
 hypothesis.settings.register_profile("actlab", deadline=None)  # no test asserts on time
 hypothesis.settings.load_profile("actlab")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Compiles with all optimizations what tests marked `optimized` call, as a user's program is."""
+    level = "0" if item.get_closest_marker("optimized") else _FAST
+    if os.environ[_LEVEL] != level:
+        jax.clear_caches()
+        jax.config.update(_LEVEL.lower(), level == "1")
+        os.environ[_LEVEL] = level
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -90,7 +106,7 @@ def shared_programs():
         static = {path: value for path, value in config_lib.flat(config).items() if path not in NOT_COMPILED}
         names = (model.spec.activation, model.spec.swapped_to, model.spec.head_activation, model.spec.pooler_activation)
         functions = tuple(activations.get(name) for name in names if name)
-        key = (model, repr(static), programs.boundary(config, 0), objective, len(lanes), functions)
+        key = (model, repr(static), programs.boundary(config, 0), objective, len(lanes), functions, os.environ[_LEVEL])
         if key not in built:
             built[key] = build(model, config, lanes, objective)
         return built[key].with_lanes(lanes)

@@ -17,6 +17,8 @@ from mpmath import mpf
 
 from actlab import activations
 
+pytestmark = pytest.mark.optimized
+
 ORDERS = ("f", "f'", "f''")
 LIMIT = 4.0
 # Entries above 4 ULP somewhere: order of the derivative, what they reach.

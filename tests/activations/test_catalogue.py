@@ -14,6 +14,8 @@ from actlab import activations
 from actlab.activations import catalogue, definition
 from actlab.errors import UserError
 
+pytestmark = pytest.mark.optimized
+
 GATES = {
     "glu": "sigmoid",
     "bilinear": "identity",

@@ -8,6 +8,8 @@ import pytest
 from actlab import activations
 from actlab.activations.proofs.dead_zones import DeadZone
 
+pytestmark = pytest.mark.optimized
+
 
 def test_the_dead_zone_of_jaxs_gelu():
     # Measured outside of this project: 1 + tanh cancels.

@@ -11,6 +11,8 @@ import pytest
 
 from actlab import activations
 
+pytestmark = pytest.mark.optimized
+
 VECTORS = json.loads((pathlib.Path(__file__).parent / "vectors.json").read_text())
 VECTOR_POINTS = np.array([-3, -1, -0.5, 0.5, 1, 3])
 # One of each way to define derivatives: plain operations, three formulas, a product, two arguments, a sum.

@@ -10,6 +10,8 @@ import pytest
 from actlab import activations
 from actlab.errors import UserError
 
+pytestmark = pytest.mark.optimized
+
 FIELDS = (
     "mean",
     "second_moment",

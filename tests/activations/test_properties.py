@@ -19,6 +19,8 @@ from actlab.activations.proofs.measured import measured_bounds
 from actlab.config import ModelConfig
 from actlab.errors import UserError
 
+pytestmark = pytest.mark.optimized
+
 INF = math.inf
 RIGHT, LEFT, LINE = (0, INF), (-INF, 0), (-INF, INF)
 # minimum, at, infimum of f', supremum of f', supremum of |f''|, at. A pair is the interval where it is taken;

@@ -109,6 +109,7 @@ def two_cases(monkeypatch):
     monkeypatch.setattr(bench, "ALONE", cases)
 
 
+@pytest.mark.slow
 def test_programs_run_on_the_device_that_is_here_and_are_timed(two_cases, monkeypatch):
     # A call's begin and end are its ticks: two that are not counted, then calls of 1, 4 and 2 seconds; first compiling.
     ticks = iter([0, 3, *(0, 50, 0, 50, 0, 1, 0, 4, 0, 2)] * 2)

@@ -7,7 +7,7 @@ import pytest
 
 from actlab import activations
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.optimized]
 
 PEERS = {
     "relu": lambda F: F.relu,

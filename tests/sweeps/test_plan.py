@@ -32,6 +32,7 @@ def test_a_plan_for_a_target_takes_its_memory_and_its_speed(small_sweep, monkeyp
         assert ("warning     relu does not fit: one lane takes" in told.get()) == said
 
 
+@pytest.mark.slow
 def test_a_plan_has_room_for_curvature_where_it_is_measured(small_sweep, monkeypatch):
     monkeypatch.setattr(targets.Target, "devices", lambda self: jax.devices()[: self.number])
     here = targets.Target("here", "cpu", 2**33, 1e10, {"float32": 1e11}, {1: "1"})

@@ -10,7 +10,7 @@ import pytest
 
 from actlab.config import replace, to_json
 
-pytestmark = pytest.mark.devices
+pytestmark = [pytest.mark.devices, pytest.mark.optimized]
 
 PROGRAM = """
 import dataclasses, json, sys

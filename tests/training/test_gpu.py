@@ -10,7 +10,7 @@ import pytest
 from actlab.config import replace
 from actlab.training.programs import Lane
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.optimized]
 
 LANES = [Lane(seed, 3e-3, 0.1) for seed in (1, 2, 3)]
 DETERMINISTIC = pytest.mark.skipif(

@@ -197,6 +197,8 @@ def test_one_batch_can_be_learned_by_heart(tiny, changes):
 LANES = (Lane(1, 1e-3, 0.1), Lane(2, 1e-2, 0.0))
 
 
+@pytest.mark.slow
+@pytest.mark.optimized
 def test_each_lane_is_the_solo_run_with_masks_of_its_own_seed(build, tiny):
     config, _, objective = encoder(tiny, **MAPPED)
     rows = np.stack([rows_of(4, 8, seed) for seed in range(3)])

@@ -16,6 +16,8 @@ from actlab.training.losses import Examples
 from actlab.training.objectives import NEXT_TOKEN, MaskedToken
 from actlab.training.programs import Lane
 
+pytestmark = pytest.mark.optimized
+
 LANES = (Lane(1, 1e-3, 0.1), Lane(2, 1e-2, 0.0))
 OVER = ["map", "vmap"]
 
