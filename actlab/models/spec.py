@@ -46,15 +46,19 @@ class Spec(ModelConfig):
     def ratio_of(self, matrix: str) -> float:
         """The inputs of a matrix of a block over those at the base width: `width_ratio`, but for "down" and "out".
 
-        Their inputs are hidden units, 4 d_model at the base width, and the units of the heads. They need not widen with
-        d_model: a matrix whose inputs do not is drawn, and learns, as at the base width.
+        Their inputs are hidden units, 4 d_model at the base width and two thirds of that in gated layers, and the units
+        of the heads. They need not widen with d_model: a matrix whose inputs do not is drawn, and learns, as at the
+        base width.
         """
         if self.parametrization != "mup" or matrix not in ("down", "out"):
             return self.width_ratio
         if matrix == "out":
             return self.n_heads * self.d_head / self.base_width
-        follows = self.d_hidden in (self.d_ff, gated_width(self.d_ff))
-        return (self.d_ff if follows else self.d_hidden) / (4 * self.base_width)
+        units: float = self.d_hidden
+        if activations.get(self.activation).gated:
+            # A width that follows from d_ff is rounded, the ratio is not.
+            units = self.d_ff if self.d_hidden == gated_width(self.d_ff) else 3 / 2 * self.d_hidden
+        return units / (4 * self.base_width)
 
     @property
     def score_scale(self) -> float:

@@ -12,7 +12,7 @@ import jax
 from rich.console import Console
 from rich.table import Column, Table
 
-from actlab import config as config_lib, probes
+from actlab import activations, config as config_lib, probes
 from actlab.callbacks.terminal import ShownLane
 from actlab.console import counted, duration
 from actlab.training import devices, programs, targets
@@ -131,7 +131,9 @@ def make(specs: Sequence[ProgramSpec], target: Target | None = None) -> list[Pla
         if not target:
             devices.idle_devices(mesh, *size)
         train = config.train
-        shape = (config.data.batch_size, train.steps_per_call, train.dtype, train.curvature_every > 0)
+        # Gated layers have a matrix more, and as many parameters only if the number of units follows from d_ff.
+        gated = config.model.d_hidden is not None and activations.get(config.model.activation).gated
+        shape = (config.data.batch_size, train.steps_per_call, train.dtype, train.curvature_every > 0, gated)
         key = (*shape, mesh.shape["data"], *(value for path, value in config_lib.flat(config).items() if _shapes(path)))
         if key not in known:
             n_data = mesh.shape["data"]

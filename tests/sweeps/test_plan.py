@@ -77,6 +77,10 @@ def test_programs_of_two_dtypes_are_calibrated_each_and_devices_share_the_work(s
     specs = session.prepare(Console(quiet=True), replace(small_sweep, sweep=axes)).specs
     one = plan.make(specs)
     assert sorted(calibrated) == [("bfloat16", 1), ("float32", 1)] and len(one) == 2
+    # With as many hidden units a gated layer has a matrix more.
+    axes = {"model.activation": ("relu", "gelu", "swiglu")}
+    plan.make(session.prepare(Console(quiet=True), replace(small_sweep, sweep=axes, **{"model.d_hidden": 32})).specs)
+    assert len(calibrated) == 4
 
     four = jax.sharding.Mesh(np.full((2, 2, 1), jax.devices()[0]), ("lane", "data", "fsdp"))
     monkeypatch.setattr(plan.devices, "make_mesh", lambda *_: four)
