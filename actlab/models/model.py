@@ -182,7 +182,10 @@ def build(config: ModelConfig, dtype: DTypeLike = jnp.float32, swap: SwapConfig 
             layer cannot use; an open vocabulary size.
     """
     require_model(config)
-    return Model(spec_lib.resolve(config, dtype, swap))
+    spec = spec_lib.resolve(config, dtype, swap)
+    for index in {0, spec.n_layers - 1}:  # of which the first may be swapped
+        layers.feed_forward_std(spec.of_block(index))
+    return Model(spec)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -318,7 +318,8 @@ def folded(
         return counted_T.sum(), shifts
 
     # lax.map compiles one program; called eagerly, the model would dispatch hundreds of operations.
-    parts = jax.lax.map(sums, (rows_NBW, jnp.arange(len(rows_NBW))))
+    with jax.default_matmul_precision("float32"):
+        parts = jax.lax.map(sums, (rows_NBW, jnp.arange(len(rows_NBW))))
     counts, shifts = jax.tree.map(lambda part: np.asarray(part, np.float64).sum(axis=0), parts)
     return params | {
         f"block_{index}": _with_bias(params[f"block_{index}"], shift / counts) for index, shift in shifts.items()

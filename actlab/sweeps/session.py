@@ -166,9 +166,11 @@ def prepare(console: Console, config: Config, tokens: TokenCache | None = None, 
     """
     runs = sweep.expand(config)
     callbacks.require(config)
-    _require_distinct(run.config.model.activation for run in runs)
+    for path in ("model.activation", "model.head_activation", "model.pooler_activation", "finetune.swap.to"):
+        _require_distinct(path, (config_lib.flat(run.config)[path] for run in runs))
     for one in {(run.config.model, run.config.finetune, run.config.train.dtype): run.config for run in runs}.values():
         program_spec.model_of(one)
+    for one in {origin.name_of(run.config): run.config for run in runs}.values():
         origin.of(one)
     announce.name_of_data(console, config)
     tokens = tokens or program_spec.open_data([run.config for run in runs])
@@ -177,14 +179,12 @@ def prepare(console: Console, config: Config, tokens: TokenCache | None = None, 
     return Prepared(config, runs, tokens, specs)
 
 
-def _require_distinct(names: Iterable[str]) -> None:
+def _require_distinct(path: str, names: Iterable[str]) -> None:
     known: dict[str, str] = {}
-    for name in dict.fromkeys(names):
+    for name in filter(None, dict.fromkeys(names)):
         first = known.setdefault(activations.get(name).name, name)
         if first != name:
-            raise UserError(
-                f"config.sweep.model.activation lists {first!r} and {name!r}, two names of one function: list one."
-            )
+            raise UserError(f"config.sweep.{path} lists {first!r} and {name!r}, two names of one function: list one.")
 
 
 def settle(config: Config, runs: Sequence[Run], tokens: TokenCache) -> tuple[Config, list[ProgramSpec]]:
@@ -207,6 +207,17 @@ def settle(config: Config, runs: Sequence[Run], tokens: TokenCache) -> tuple[Con
             values = {config_lib.flat(run.config)[path] for run in resolved}
             if len(values) == 1:
                 alike[path] = values.pop()
+    # Who reads a run from its workdir knows config.json, and not what the run's origin filled in.
+    for run, known in zip(runs, resolved, strict=True):
+        if run.config.finetune.from_checkpoint:
+            kept = {path: value for path, value in alike.items() if path not in run.axes}
+            read = program_spec.resolve(config_lib.replace(run.config, **kept), tokens.name, tokens.tokenizer)
+            ours, theirs = (dataclasses.asdict(program_spec.model_of(one).spec) for one in (read, known.config))
+            if name := next((name for name, value in ours.items() if value != theirs[name]), ""):
+                raise UserError(
+                    f"config.model.{name} is left open, and the origins of the runs do not all have {theirs[name]}: "
+                    "add it to the axis of the sweep that names the origins."
+                )
     return config_lib.replace(config, **alike), specs
 
 

@@ -106,16 +106,17 @@ class Program:
         return dataclasses.replace(self, lanes=jax.device_put(_columns(lanes), devices.sharding(self.mesh, "lane")))
 
     def init(self, given: Sequence[Params] | None = None) -> steps.TrainState:
-        """Every lane at step 0, drawn from its seed; `given` holds parameters for each lane that replace drawn ones."""
+        """Every lane at step 0, drawn from its seed; `given` holds each lane's parameters that replace drawn ones."""
         state = self.functions.init(self.lanes.seed)
         if given is None:
             return state
         leaves = [dict(jax.tree_util.tree_leaves_with_path(params)) for params in given]
 
         def filled(path: Any, drawn_R: Array) -> Array:
-            if path not in leaves[0]:
+            if not any(path in lane for lane in leaves):
                 return drawn_R
-            return jax.device_put(np.stack([np.asarray(lane[path]) for lane in leaves]), drawn_R.sharding)
+            arrays = [lane[path] if path in lane else drawn_R[index] for index, lane in enumerate(leaves)]
+            return jax.device_put(np.stack([np.asarray(array) for array in arrays]), drawn_R.sharding)
 
         return state._replace(params=jax.tree_util.tree_map_with_path(filled, state.params))
 

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 import json
+import operator
 import pathlib
 import shutil
 
@@ -13,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import safetensors.numpy
 from outcomes import metrics
 from rich.console import Console
 from weights import drawn
@@ -27,7 +29,7 @@ from actlab.data.sets import story_grammar
 from actlab.errors import UserError
 from actlab.interop import huggingface
 from actlab.sweeps import announce, existing, origin, plan, session, trained
-from actlab.training import generation, program_spec
+from actlab.training import generation, program_spec, programs
 from actlab.training.losses import Examples
 from actlab.training.objectives import NextToken
 
@@ -286,6 +288,48 @@ def test_a_hugging_face_directory_is_a_start_too(encoder, stories, tmp_path):
     before = origin.digests([classifier])
     huggingface.save(model, drawn(models.build(model), 0.3), tmp_path / "hf")
     assert before.keys() == origin.digests([classifier]).keys() and before != origin.digests([classifier])
+
+
+def test_each_run_has_all_that_its_own_origin_holds(encoder, stories, tmp_path):
+    tokens = actlab.data.open_tokens("story_grammar", stories, "wordpiece", n_stories=64, progress=False)
+    model = replace(encoder, **{"model.vocab_size": tokens.vocab_size, "model.norm_epsilon": 1e-12}).model
+    for seed in (1, 2):
+        huggingface.save(model, drawn(models.build(model), seed / 10), tmp_path / f"hf{seed}")
+    file = tmp_path / "hf1/model.safetensors"  # the body alone
+    held = safetensors.numpy.load_file(file)
+    body = {name: array for name, array in held.items() if not name.startswith("cls.")}
+    safetensors.numpy.save_file(body, file, metadata={"format": "pt"})
+    for seeds in ((1, 2), (2, 1)):
+        start = {"finetune.from_checkpoint": str(tmp_path / "hf{seed}"), "model.norm_epsilon": 1e-12}
+        config = replace(encoder, **start, **{"model.vocab_size": tokens.vocab_size, "sweep": {"seed": seeds}})
+        _, (spec,) = session.settle(config, sweep.expand(config), program_spec.open_data([config]))
+        program = programs.build(spec.model, spec.config, spec.lanes, spec.objective)
+        drawn_ones, ours = (program.init(given).params for given in (None, origin.given(spec)[0]))
+        for lane, seed in enumerate(seeds):
+            own, found = (jax.tree.map(operator.itemgetter(lane), params) for params in (drawn_ones, ours))
+            held = origin.given(spec)[0][lane]
+            jax.tree.map(np.testing.assert_array_equal, found, {**own, **held})
+            assert ("head" in held) == (seed == 2)
+
+
+def test_origins_of_other_sizes_are_refused_where_nobody_could_read_the_runs_again(encoder, stories, tmp_path):
+    for width, units in ((8, 24), (16, 40)):
+        changes = {"model.vocab_size": 2048, "model.d_model": width, "model.d_ff": units, "model.norm_epsilon": 1e-12}
+        model = replace(encoder, **changes).model
+        huggingface.save(model, drawn(models.build(model)), tmp_path / f"hf{width}")
+    start = {"finetune.from_checkpoint": str(tmp_path / "hf{model.d_model}"), "model.norm_epsilon": 1e-12}
+    config = replace(encoder, **start, **{"model.vocab_size": 2048, "model.d_ff": None})
+    for axes, is_told in (
+        ({"model.d_model": (8, 16)}, False),
+        ({"model.d_model, model.d_ff": ((8, 24), (16, 40))}, True),
+    ):
+        both = replace(config, sweep=axes)
+        settle = lambda both=both: session.settle(both, sweep.expand(both), program_spec.open_data([both]))
+        if is_told:
+            assert len(settle()[1]) == 2
+        else:
+            with pytest.raises(UserError, match="config.model.d_ff is left open, and the origins"):
+                settle()
 
 
 def test_an_origin_is_read_at_its_newest_sealed_step(wish, pretrained, tmp_path):
