@@ -113,10 +113,15 @@ def _keep_programs() -> None:
     Each kind of processor has a folder of its own: a program may use instructions that another lacks. A program that
     cannot be read or kept is compiled, which costs time only.
     """
-    if "JAX_COMPILATION_CACHE_DIR" in os.environ or "jax" in sys.modules:
+    if "jax" in sys.modules:
         return
     given = os.environ.get("XDG_CACHE_HOME", "")
     cache = pathlib.Path(given if os.path.isabs(given) else os.path.expanduser("~/.cache"))
+    if (told := os.environ.get("JAX_COMPILATION_CACHE_DIR")) is not None:
+        if pathlib.Path(told).parent != cache / "actlab/compiled":
+            return
+        # A job has it from the command that launched it, perhaps on another kind of processor.
+        del os.environ["JAX_COMPILATION_CACHE_DIR"]
     facts = re.findall(r"^(?:model name|flags|Features)\s*:.*$", cpuinfo(), re.MULTILINE)
     processor = hashlib.sha256("\n".join([platform.machine(), *sorted(set(facts))]).encode()).hexdigest()[:8]
     folder = cache / "actlab/compiled" / processor

@@ -68,7 +68,7 @@ def has_ended(call: Call) -> bool:
 
 
 class Loop:
-    """One session of training on a workdir; `run` is called once."""
+    """Trains a part of a workdir in one session; `run` is called once."""
 
     def __init__(
         self,
@@ -332,15 +332,16 @@ class StopSignal:
     """While the context is open, SIGINT, SIGTERM and SIGHUP do not end the process: a call says whether to stop.
 
     With `later` that begins with `hold`. Until then Ctrl-C interrupts as ever but is remembered, since Python drops an
-    exception that is raised in a callback of its garbage collector.
+    exception that is raised in a callback of its garbage collector. `told` is what the process says when it is told to
+    stop.
 
     Many processes stop at the same step, whichever received the signal: JAX's own notifier, which listens to SIGTERM,
     decides on it, and a SIGINT is handed on to it.
     """
 
-    def __init__(self, later: bool = False) -> None:
+    def __init__(self, later: bool = False, told: str = "saving a checkpoint first") -> None:
         self.received: int | None = None
-        self._later = later
+        self._later, self._told = later, told
         self._n_calls = 0
         self._before: dict[int, Any] = {}
         self._terminals: list[int] = []  # of standard output and standard error
@@ -392,10 +393,10 @@ class StopSignal:
         before = self._before[number]
         signal.signal(number, signal.SIG_DFL if callable(before) and not hasattr(sys, "ps1") else before)
         # Straight to the terminal: what prints may be interrupted in the middle of a line by this very signal.
-        again = "; Ctrl-C again ends at once, without saving" if number == signal.SIGINT else ""
+        again = "; Ctrl-C again ends at once" if number == signal.SIGINT else ""
         # Its reader may be gone, as after Ctrl-C in `actlab train ... 2>&1 | tee LOG`.
         with contextlib.suppress(OSError):
-            os.write(2, f"\nstopping    saving a checkpoint first{again}\n".encode())
+            os.write(2, f"\nstopping    {self._told}{again}\n".encode())
         if jax.process_count() > 1:
             self._hand_on()
 

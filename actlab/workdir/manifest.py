@@ -115,7 +115,7 @@ def _device() -> dict[str, Any]:
 
 
 def note_extension(workdir: Workdir, n_before: int, n_now: int) -> None:
-    """Records that a sweep whose results were gathered has grown; before that there is no manifest, and no result."""
+    """Records that a sweep whose jobs are done has grown; before that there is no manifest, and jobs record it."""
     manifest = workdir.manifest()
     if manifest and n_now > n_before:
         _add_extension(manifest, n_before, n_now - n_before)

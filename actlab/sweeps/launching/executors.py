@@ -10,6 +10,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 
+from actlab.console import counted
 from actlab.errors import UserError
 from actlab.files import write_atomically
 from actlab.sweeps.launching.jobs import Job
@@ -21,6 +22,7 @@ class Local:
     """At most `max_parallel` processes at once; each uses all devices that it sees."""
 
     name = "local"
+    stopping = "its jobs save a checkpoint first"
     poll_seconds = 0.2
 
     def __init__(self, max_parallel: int = 1):
@@ -71,7 +73,7 @@ class Local:
             process.terminate()
         for _, process in self._running.values():
             process.wait()
-        found = f"; {len(self._found)} jobs of an earlier call still train" if self._found else ""
+        found = f"; left training: {counted(len(self._found), 'job')} of an earlier call" if self._found else ""
         return f"stopped after saving; the same command resumes{found}"
 
 
@@ -100,6 +102,9 @@ fi
 exit "$code"
 """
 
+# Options of sbatch that are set here: by these the jobs are found, and stop in time.
+_OURS = {"array", "a", "job-name", "J", "output", "o", "open-mode", "requeue", "no-requeue", "signal"}
+
 
 class Slurm:
     """Tasks of a SLURM array, at most `max_parallel` at once (None: no limit). `options` are sbatch's, for each job.
@@ -110,6 +115,7 @@ class Slurm:
     """
 
     name = "slurm"
+    stopping = "leaving the jobs in the queue"
     poll_seconds = 5.0
 
     def __init__(self, options: Sequence[str] = (), max_parallel: int | None = None):
@@ -118,6 +124,9 @@ class Slurm:
                 "--executor=slurm: sbatch was not found on this machine: run the command where SLURM is installed (a "
                 "login node), or use --executor=local."
             )
+        names = {option.lstrip("-").partition("=")[0] for option in options}
+        if taken := sorted(names & _OURS):
+            raise UserError(f"--sbatch={taken[0]} is set by actlab launch, which finds its jobs by it: leave it out.")
         self._options, self._max_parallel = options, max_parallel
         self._name = ""
         self._last: dict[int, str] = {}
@@ -142,7 +151,7 @@ class Slurm:
         flags = [
             f"--array={','.join(str(job.number) for job in jobs)}{at_once}",
             f"--job-name={self._name}",
-            f"--output={root}/%a.log",
+            f"--output={str(root).replace('%', '%%')}/%a.log",
             "--open-mode=append",
             "--requeue",
             f"--signal=B:USR1@{SECONDS_TO_SAVE}",
@@ -166,7 +175,7 @@ class Slurm:
     def stop(self) -> str:
         """Leaves the jobs in the queue."""
         return (
-            f"{len(self._last)} jobs stay in the queue; the same command waits for them again, and scancel "
+            f"left in the queue: {counted(len(self._last), 'job')}; the same command waits for them again, and scancel "
             f"--name={self._name} removes them"
         )
 

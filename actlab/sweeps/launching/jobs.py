@@ -170,7 +170,9 @@ def _gather_rest(records: Workdir, jobs: Sequence[Job], command: Sequence[str]) 
             "config": config_lib.fingerprint(config_lib.load(records.path / "config.json")),
             "activations": _computed(records.path, manifests.values()),
             "launched": list(command),
-            "extensions": manifest.extensions(records),
+            # A sweep that grew while jobs trained had no manifest here, but theirs.
+            "extensions": manifest.extensions(records)
+            or [one for of_job in manifests.values() for one in of_job.get("extensions", [])],
             "sessions": [
                 {"job": number, **session} for number, of_job in manifests.items() for session in of_job["sessions"]
             ],

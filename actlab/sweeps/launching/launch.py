@@ -49,7 +49,7 @@ def run(
     if workdir and not session.needs_training(console, Workdir(workdir), config, launched=True, extend=extend):
         return 0
     prepared = session.prepare(console, config)
-    path = (workdir or session.default_workdir(label, prepared.config)).absolute()
+    path = (workdir or session.default_workdir(label, prepared.config)).resolve()
     records = Workdir(path)
     if not session.needs_training(console, records, prepared.config, launched=True, extend=extend):
         return 0
@@ -151,7 +151,7 @@ class Launch:
     def run(self, command: Sequence[str]) -> int:
         """Starts the jobs that are not done, waits, and gathers; returns the exit code."""
         self._collect({})
-        with StopSignal() as stop, Board(self._console, self._jobs) as board:
+        with StopSignal(told=self._executor.stopping) as stop, Board(self._console, self._jobs) as board:
             self._executor.start(self._open())
             try:
                 while (active := self._look(board, command)) and not stop.received:

@@ -127,7 +127,7 @@ def test_told_to_stop_it_stops_its_jobs_and_waits_until_they_have_saved(long_swe
         time.sleep(0.02)
     process.terminate()
     out, error = process.communicate(timeout=120)
-    assert (process.returncode, error.strip()) == (143, "stopping    saving a checkpoint first")
+    assert (process.returncode, error.strip()) == (143, "stopping    its jobs save a checkpoint first")
     assert out.endswith("stopped after saving; the same command resumes\n")
     assert "job 1 (tanh)  waiting" in out  # one at a time
     assert not job.workdir.is_in_use() and not (tmp_path / "w" / "jobs" / "1.log").exists()
@@ -194,7 +194,7 @@ def test_a_workdir_is_launched_by_one_command_at_a_time(small_sweep, tmp_path):
 class Here:
     """Trains each job in this process, as its command says."""
 
-    name, poll_seconds = "here", 0.0
+    name, stopping, poll_seconds = "here", "", 0.0
 
     def __init__(self, only=None):
         self.commands, self._only = {}, only
@@ -251,6 +251,14 @@ def test_while_a_grown_sweep_trains_what_is_done_can_be_read(small_sweep, tmp_pa
     assert [row["activation"] for row in Workdir(tmp_path).results()] == ["relu", "relu", "tanh", "tanh"]
 
 
+def test_a_sweep_that_grew_before_all_its_jobs_were_done_says_so_too(small_sweep, tmp_path):
+    first = replace(small_sweep, sweep={"model.activation": ("relu", "tanh"), "seed": (1,)})
+    grown = replace(first, sweep={"model.activation": ("relu", "tanh"), "seed": (1, 2)})
+    assert launch(first, tmp_path, Here(only=0)) == 1 and Workdir(tmp_path).results()
+    assert launching.run(grown, (), "sweep", tmp_path, Here(), ["test"], extend=True) == 0
+    assert manifest.looks(Workdir(tmp_path)), "what it had could be read"
+
+
 def test_jobs_of_other_data_are_refused(long_sweep, tmp_path):
     folder = tmp_path / "jobs" / "1"
     folder.mkdir(parents=True)
@@ -301,7 +309,7 @@ def test_a_launch_that_fails_stops_its_jobs(small_sweep, tmp_path):
     stopped = []
 
     class Failing:
-        name, poll_seconds = "failing", 0.0
+        name, stopping, poll_seconds = "failing", "", 0.0
 
         def start(self, jobs):
             pass

@@ -48,9 +48,15 @@ def test_jobs_in_the_queue_are_found_there_and_the_others_submitted(tmp_path, co
     assert slurm.active() == {1: "running", 7: "pending (Priority)"}
     commands("squeue", "echo no controller >&2; exit 1")
     assert slurm.active() == dict.fromkeys((1, 7), "the queue does not answer")
-    assert slurm.stop().startswith("2 jobs stay in the queue")
+    assert slurm.stop().startswith("left in the queue: 2 jobs;")
     with pytest.raises(UserError, match="squeue says 'no controller'"):
         slurm.start(jobs)
+
+
+@pytest.mark.parametrize("option", ["--job-name=mine", "--J=mine", "--array=0-3", "--signal=USR2"])
+def test_options_by_which_jobs_are_found_are_not_the_users(commands, option):
+    with pytest.raises(UserError, match="is set by actlab launch"):
+        launching.Slurm(["--gpus=1", option])
 
 
 def test_nothing_is_asked_or_said_without_jobs(tmp_path, commands):

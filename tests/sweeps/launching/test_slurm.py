@@ -104,7 +104,7 @@ def test_jobs_that_are_preempted_requeued_and_at_their_limit_end_as_on_one_machi
     # The command may go: the jobs stay, and it finds them again.
     begun.terminate()
     out, error = begun.communicate(timeout=60)
-    assert begun.returncode == 143 and "jobs stay in the queue" in out
+    assert begun.returncode == 143 and "left in the queue: " in out
     before = {name for name, _ in queue().values()}
     again = command(tmp_path, "--max_parallel=1")
 
