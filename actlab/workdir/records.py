@@ -57,8 +57,12 @@ class Workdir:
         With `extend` the config may have more runs than the one that began it, of the same design.
 
         Raises:
-            UserError: if it cannot be written, or belongs to another config or to a comparison.
+            UserError: if it cannot be written or read, or belongs to another config or to a comparison.
         """
+        if "[" in str(self.path.absolute()):  # orbax takes a path for a pattern
+            raise UserError(
+                f"--workdir={self.path.absolute()} has a [, so that no checkpoint could be read: choose another folder."
+            )
         if (self.path / COMPARISON).is_file():
             raise UserError(f"--workdir={self.path} belongs to a comparison: choose another workdir.")
         self._refuse_other_config(config, extend)

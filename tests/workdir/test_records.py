@@ -101,6 +101,13 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path, tiny, place):
         Workdir(tmp_path / place).check(tiny)
 
 
+def test_a_place_from_which_no_checkpoint_could_be_read_is_refused(tmp_path, tiny):
+    """Orbax takes a path for a pattern: what it saves below such a folder, it does not find."""
+    for place in ("runs[1]", "runs[1]/relu"):
+        with pytest.raises(UserError, match=r"has a \[, so that no checkpoint could be read"):
+            Workdir(tmp_path / place).check(tiny)
+
+
 def test_fields_that_are_still_open_are_no_difference(workdir, tiny):
     still_open = {"model.vocab_size": None, "model.d_ff": None, "data.name": "auto"}
     Workdir(workdir.path).check(config_lib.replace(tiny, **still_open))
