@@ -82,9 +82,9 @@ class Run:
         """The parameters after its last step."""
         return self.trained.params
 
-    def sample(self, **options: Any) -> str:
-        """Text that a decoder writes; see training.generation.write_text for the options."""
-        return self.trained.sample(**options)
+    def sample(self, prompt: str = "", **options: Any) -> str:
+        """Text that a decoder writes after a prompt; see training.generation.write_text for the options."""
+        return self.trained.sample(prompt=prompt, **options)
 
 
 @_named_as_in_python
@@ -191,7 +191,8 @@ def budget_seconds(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 0 < found < _LONGEST:
-        fault = "has no unit" if text.strip().isdecimal() else "is not a time, or longer than 30 years"
+        no_unit = re.fullmatch(r"[\d.]+", text.strip())
+        fault = "has no unit" if no_unit else "is longer than 30 years" if found else "is not a time"
         raise UserError(f"--budget={text} {fault}: write for example --budget=90s, 30m, 1h or 2h30m.")
     return found
 

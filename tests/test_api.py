@@ -26,7 +26,7 @@ def test_a_run_is_trained_once_and_read_back(small_sweep, tmp_path):
     tokens = jnp.zeros((1, config.model.context), jnp.int32)
     logits, _ = run.model.apply(run.params, tokens)
     assert logits.shape[:2] == tokens.shape and bool(np.isfinite(logits).all())
-    assert isinstance(run.sample(n_tokens=3), str)
+    assert isinstance(run.sample("a", n_tokens=3), str)
     again = actlab.train(config, workdir=tmp_path / "w", seed=2, **{"model.activation": "relu"})
     jax.tree.map(np.testing.assert_array_equal, again.params, run.params)
 

@@ -16,6 +16,7 @@ import scipy.stats
 from rich import box
 from rich.table import Table
 
+from actlab.console import counted
 from actlab.files import cpuinfo, n_cores
 
 Row = Mapping[str, Any]
@@ -102,7 +103,7 @@ def speeds(rows: Sequence[Row]) -> Table:
     first, n_turns = rows[0], max(row["repetitions"] for row in rows)
     table = Table(
         box=box.SIMPLE_HEAD,
-        title=f"Training in {first['dtype']}, {n_turns} turns on {first['device']}",
+        title=f"Training in {first['dtype']}, {counted(n_turns, 'turn')} on {first['device']}",
         caption="median (minimum to maximum) of the turns; share of the speed of the feed-forward's products alone",
     )
     for heading in ("shape", "contender", "tokens/s", "speed over actlab's", "GFLOP/s", "share of the products' speed"):

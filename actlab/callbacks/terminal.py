@@ -160,7 +160,7 @@ class ProgramDisplay(Callback):
         self._move(step)
         tally, floor, n_steps = self._tally, self._shown.floor, self._shown.n_steps
         if len(loss_R) == 1:
-            above = "" if floor is None else f"  ({loss_R[0] - floor:.4f} above the floor)"
+            above = "" if floor is None or tally.diverged_R[0] else f"  ({loss_R[0] - floor:.4f} above the floor)"
             loss = f"validation loss {loss_R[0]:.4f} {self._shown.unit}{above}"
         else:
             loss = f"validation loss in {self._shown.unit}" + ("" if floor is None else f", floor {floor:.4f}")
@@ -174,7 +174,7 @@ class ProgramDisplay(Callback):
             words.append(f"{self._speed:,.0f} tokens/s" + (f" ({share} of peak)" if share else ""))
         self._display.line(self._task, "  ".join(words))
         if len(loss_R) > 1:
-            self._display.more(by_place(self._shown.lanes, loss_R))
+            self._display.more(by_place(self._shown.lanes, tally.validation_R))
 
     def on_end(self) -> None:
         """Takes the remaining FLOPs off the total if every lane has diverged."""

@@ -37,6 +37,7 @@ _OWN_FLAGS = {
 }
 _MOST_REPETITIONS = 10_000
 _MOST_VALUES = 2**30  # of an array
+_LEAST_WIDTH = 8  # that a model takes
 _SIZE = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
 
 
@@ -87,7 +88,7 @@ def _targets(given: flags.FlagValues, out: pathlib.Path | None) -> None:
         names = [f"{target.name}:{number}" for target in targets.TARGETS.values() for number in target.layouts]
     elif given.here:
         raise UserError("--targets names devices that are not here: leave it out with --here.")
-    chosen = [targets.parse(name, "--targets") for name in names or [""]]
+    chosen = [targets.parse(name, "--targets") for name in dict.fromkeys(names or [""])]
     if not given.here:
         targets.prepare()
 
@@ -97,6 +98,12 @@ def _targets(given: flags.FlagValues, out: pathlib.Path | None) -> None:
     for name in models or [""]:
         if name not in bench.SIZES:
             raise UserError(f"unknown --models={name}: {suggestion(name, bench.SIZES)}")
+    of_several = {case.size for case in bench.SEVERAL}
+    if not given.here and all(one.number > 1 for one in chosen) and of_several.isdisjoint(models):
+        raise UserError(
+            f"--models={','.join(models)} has no program for several devices: name {' or '.join(sorted(of_several))}, "
+            "or a target of one device."
+        )
     known = _known(out, bench.HERE if given.here else bench.COLUMNS)
     measured = bench.run_here(models, known) if given.here else bench.measure(chosen, models, known)
     rows = [*known, *_written(out, _announced(measured), known)]
@@ -169,8 +176,11 @@ def _size(text: str) -> Any:
     from actlab.bench.activations import Size
 
     match = _SIZE.fullmatch(text)
-    if match is None or int(match[2]) % 4:
-        raise UserError(f"--sizes={text} is not a size: write TOKENSxWIDTH, the width a multiple of 4, like 2048x1536.")
+    if match is None or int(match[2]) % 4 or int(match[2]) < _LEAST_WIDTH:
+        raise UserError(
+            f"--sizes={text} is not a size: write TOKENSxWIDTH, the width a multiple of 4 and {_LEAST_WIDTH} or more, "
+            "like 2048x1536."
+        )
     if int(match[1]) * int(match[2]) > _MOST_VALUES:
         raise UserError(f"--sizes={text} is an array of more than {_MOST_VALUES:,} values: make it smaller.")
     return Size(int(match[1]), int(match[2]))

@@ -14,6 +14,7 @@ from absl import flags
 
 from actlab.cli import command
 from actlab.console import lines
+from actlab.errors import UserError
 from actlab.files import write_atomically
 
 
@@ -24,6 +25,8 @@ def main(argv: Sequence[str]) -> None:
     command.define_model(given)
     command.define_path("out", "probe.html", "File to write.", given)
     name, request = command.parse_model(__doc__, argv, given)
+    if "train.curvature_every" in request.overridden:
+        raise UserError("--config.train.curvature_every has no effect: a probe measures no curvature; leave it out.")
     out = command.output_file("out", given.out, ".html")
 
     from rich.table import Table

@@ -118,7 +118,8 @@ class ModelConfig:
         "gpt2",
         "gpt2 draws weights with standard deviation 0.02, projections into the residual stream with 0.02 / sqrt(2 "
         "n_layers); gain draws those of the feed-forward layers so that they "
-        "preserve the second moment; fan_in draws those of all other matrices at 1/sqrt(inputs) as well",
+        "preserve the second moment; fan_in draws those of all other matrices at 1/sqrt(inputs) as well, attention's "
+        "into the residual stream over sqrt(2 n_layers)",
         roles={"adaptable"},
     )
     parametrization: Literal["standard", "mup"] = field(

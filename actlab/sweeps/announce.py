@@ -9,12 +9,14 @@ import jax
 import numpy as np
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 from actlab import data
 from actlab.config import Config, loss_unit
 from actlab.console import counted
 from actlab.data.cache import TokenCache
 from actlab.data.rows import NO_DOCUMENT
+from actlab.errors import printable
 from actlab.training import generation
 from actlab.training.program_spec import ProgramSpec
 
@@ -124,7 +126,7 @@ def sample(console: Console, spec: ProgramSpec, tokens: TokenCache, state: Any) 
     params = jax.tree.map(lambda array_R: array_R[0], state.params)
     text = generation.write_text(spec.model, params, tokens.tokenizer, seed=spec.config.seed)
     console.rule("a sample")
-    console.print(text)
+    console.print(Text(printable(text)))  # its lines as the model wrote them
     console.rule()
 
 

@@ -225,7 +225,7 @@ def counterpart(start: origin.Origin, to: str) -> str:
 
 
 def _for_steps(config: Config, n_steps: int) -> Config:
-    """The config for so many updates, probed before the first and after the last, and saved ten times."""
+    """The config for so many updates, probed before the first and after the last, saved every tenth of them."""
     saved = dict.fromkeys(("train.eval_every", "train.checkpoint_every"), max(1, n_steps // 10))
     warmup = {"optimizer.warmup_steps": n_steps // 10}
     return config_lib.replace(config, **dict.fromkeys(CONTINUED_STEPS, n_steps) | saved | warmup)

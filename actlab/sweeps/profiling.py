@@ -10,6 +10,7 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
+from actlab.console import counted
 from actlab.training import programs
 from actlab.training.program_spec import ProgramSpec
 
@@ -51,7 +52,9 @@ def run(console: Console, spec: ProgramSpec, folder: pathlib.Path) -> None:
     with jax.profiler.trace(str(folder)):
         jax.block_until_ready(program.train(state, rows, n_steps))
     console.print(_table(operations(folder, names), n_steps))
-    console.print(f"profile     {n_steps} steps of {len(spec.names)} lane(s); trace in {folder}; nothing was trained")
+    console.print(
+        f"profile     {n_steps} steps of {counted(len(spec.names), 'lane')}; trace in {folder}; nothing was trained"
+    )
 
 
 def instructions(program: str) -> dict[str, str]:

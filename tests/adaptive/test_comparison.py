@@ -476,9 +476,12 @@ def test_budgets_are_times(text, expected):
     assert expected <= api.budget_seconds(duration(float(expected))) < 1.6 * expected
 
 
-@pytest.mark.parametrize("text", ["", "soon", "0m", "-5m", "30", "1h1h"])
-def test_other_budgets_are_refused(text):
-    with pytest.raises(UserError, match="--budget"):
+@pytest.mark.parametrize("text", ["", "soon", "0m", "-5m", "30", "20.5", "1h1h", "999999h"])
+def test_other_budgets_are_refused_with_the_reason(text):
+    fault = {"30": "has no unit", "20.5": "has no unit", "999999h": "is longer than 30 years"}.get(
+        text, "is not a time"
+    )
+    with pytest.raises(UserError, match=f"--budget={text} {fault}"):
         api.budget_seconds(text)
 
 

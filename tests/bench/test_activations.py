@@ -162,6 +162,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
         (["activations", "--dtypes="], "unknown --dtypes="),
         (["activations", "--sizes=2048"], "--sizes=2048 is not a size: write TOKENSxWIDTH"),
         (["activations", "--sizes=8x6"], "multiple of 4"),
+        (["activations", "--sizes=1x4"], "--sizes=1x4 is not a size: .* 8 or more"),
         (["activations", "--repetitions=5"], "--repetitions=5 is too few: give 6 or more"),
         (["training", "--repetitions=0"], "--repetitions=0 is too few: give 1 or more"),
         (["activations", "--shapes=1.3M"], "--shapes=1.3M belongs to bench training"),

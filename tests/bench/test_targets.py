@@ -157,6 +157,12 @@ def test_a_program_that_does_not_fit_here_is_a_row_and_the_next_one_runs(two_cas
         list(bench.run_here(("char", "bert-base")))
 
 
+def test_a_model_that_has_no_program_for_the_targets_is_refused(monkeypatch):
+    monkeypatch.setattr(targets, "prepare", lambda: None)
+    with pytest.raises(UserError, match=r"--models=bert-base has no program for several devices: name"):
+        commands.run(bench_command.main, "targets", "--targets=v5e:8", "--models=bert-base")
+
+
 def test_the_command_measures_here_what_it_is_asked_for(two_cases, monkeypatch, tmp_path):
     monkeypatch.setattr(targets, "prepare", None)  # the devices of this machine are wanted
     words = ("targets", "--here", "--models=char", f"--out={tmp_path / 'here.csv'}")

@@ -70,6 +70,17 @@ def test_a_line_per_evaluation_says_what_happened_with_or_without_a_terminal(con
     assert ("program" in out) == console.is_terminal, "the table is for terminals"
 
 
+def test_a_lane_that_diverged_has_no_loss_though_it_is_evaluated(console):
+    one = described(floor=0.5)
+    with terminal.Display(console, one.flops, many=False) as display:
+        callback = display.program(one, 0, peak=None)
+        callback.on_begin(NOTHING)
+        callback.on_steps(3, taken(2.5, 2.25, np.nan), 500.0)
+        callback.on_evaluation(4, np.array([2.0, 1.75, 7.25]))
+    out = console.file.getvalue()
+    assert "1 of 3 diverged" in out and "7.25" not in out and "nan" in out
+
+
 def test_the_table_has_a_row_per_program_and_one_for_all(shown):
     (program, whole) = shown(Console(file=io.StringIO(), width=100))[1]
     assert {name: cell for name, cell in program.items() if name != "left"} == {

@@ -101,6 +101,11 @@ def test_a_probe_says_of_each_layer_what_a_count_by_hand_says(place):
         )
 
 
+def test_a_field_that_a_probe_would_measure_for_nobody_is_refused():
+    with pytest.raises(UserError, match="a probe measures no curvature"):
+        commands.run(probe.main, "llama", "--text=text.txt", "--config.train.curvature_every=1", *FAST)
+
+
 def test_a_bare_model_has_activity_and_no_loss(place, tmp_path):
     config, params = huggingface.load("bert")
     bare = tmp_path / "bare"

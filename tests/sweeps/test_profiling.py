@@ -24,7 +24,7 @@ def test_a_profile_traces_some_updates_and_trains_nothing(small_sweep, tmp_path,
 def test_of_a_sweep_as_many_lanes_are_traced_as_a_program_may_have(small_sweep, tmp_path, capsys):
     config = replace(small_sweep, **{"devices.max_lanes": 2})
     assert session.run(config, "x", None, ["test"], profile=tmp_path / "trace") == 0
-    assert "2 steps of 2 lane(s); trace in" in capsys.readouterr().out
+    assert "2 steps of 2 lanes; trace in" in capsys.readouterr().out
 
 
 def test_places_are_names_without_loops_numbers_and_jaxs_wrappers():
