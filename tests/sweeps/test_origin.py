@@ -167,6 +167,12 @@ def test_rows_that_fill_the_last_batch_of_labelled_documents_have_no_token_that_
     )
 
 
+def test_two_names_of_one_head_are_refused(encoder):
+    config = replace(encoder, sweep={"model.head_activation": ("gelu", "gelu_exact")})
+    with pytest.raises(UserError, match="config.sweep.model.head_activation lists .* two names of one function"):
+        session.prepare(Console(quiet=True), config)
+
+
 def test_training_goes_on_from_the_checkpoint_and_a_swap_is_seen_at_step_0(pretrained, swapped):
     whole = losses(pretrained, 12)["gelu-lr0.001-seed1"]
     names = [f"gelu-lr0.001-seed1-blocks{k}" for k in (0, 1)]
@@ -310,6 +316,15 @@ def test_each_run_has_all_that_its_own_origin_holds(encoder, stories, tmp_path):
             held = origin.given(spec)[0][lane]
             jax.tree.map(np.testing.assert_array_equal, found, {**own, **held})
             assert ("head" in held) == (seed == 2)
+
+
+def test_an_origin_that_is_missing_is_told_before_the_data_is_prepared(encoder, stories, tmp_path, monkeypatch):
+    model = replace(encoder, **{"model.vocab_size": 2048, "model.norm_epsilon": 1e-12}).model
+    huggingface.save(model, drawn(models.build(model)), tmp_path / "hf2")
+    monkeypatch.setattr(program_spec, "open_data", None)
+    config = replace(encoder, **{"finetune.from_checkpoint": str(tmp_path / "hf{seed}"), "model.norm_epsilon": 1e-12})
+    with pytest.raises(UserError, match="hf1"):
+        session.prepare(Console(quiet=True), config)
 
 
 def test_origins_of_other_sizes_are_refused_where_nobody_could_read_the_runs_again(encoder, stories, tmp_path):

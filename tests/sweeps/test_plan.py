@@ -1,7 +1,9 @@
 """The plan of a sweep for devices that are not here; that for this machine is tested where sessions are."""
 
 import dataclasses
+import io
 import math
+import types
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +11,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from actlab.config import replace
-from actlab.sweeps import plan, session
-from actlab.training import devices as devices_lib, programs, targets
+from actlab.config import Config, replace
+from actlab.console import lines
+from actlab.sweeps import announce, plan, session
+from actlab.training import devices as devices_lib, generation, programs, targets
 
 
 def test_a_plan_for_a_target_takes_its_memory_and_its_speed(small_sweep, monkeypatch):
@@ -86,6 +89,17 @@ def test_programs_of_two_dtypes_are_calibrated_each_and_devices_share_the_work(s
     monkeypatch.setattr(plan.devices, "make_mesh", lambda *_: four)
     monkeypatch.setattr(plan.devices, "idle_devices", lambda *_: None)
     assert [4 * divided.seconds for divided in plan.make(specs)] == [alone.seconds for alone in one]
+
+
+def test_a_sample_keeps_the_lines_of_its_model(monkeypatch):
+    text = "a word after a word " * 5 + "\n  and a line"
+    monkeypatch.setattr(generation, "write_text", lambda *_, **__: text)
+    console = lines()
+    console.file, console._force_terminal, console.width = io.StringIO(), True, 40
+    spec = types.SimpleNamespace(model=None, config=Config())
+    announce.sample(console, spec, types.SimpleNamespace(tokenizer=None), types.SimpleNamespace(params={}))
+    told = console.file.getvalue().splitlines()
+    assert "  and a line" in [line.rstrip() for line in told] and not any(line.startswith(" " * 3) for line in told)
 
 
 def test_what_is_not_trained_announces_no_training(small_sweep):

@@ -251,6 +251,19 @@ def test_while_a_grown_sweep_trains_what_is_done_can_be_read(small_sweep, tmp_pa
     assert [row["activation"] for row in Workdir(tmp_path).results()] == ["relu", "relu", "tanh", "tanh"]
 
 
+@pytest.mark.parametrize("written", ["w", "w/../w", "link/w"])
+def test_a_workdir_has_one_name_however_it_is_written(small_sweep, tmp_path, written):
+    (tmp_path / "link").symlink_to(tmp_path)
+    roots = []
+
+    class Asked(Here):
+        def start(self, jobs):
+            roots.extend(job.root for job in jobs)
+
+    assert launching.run(small_sweep, (), "sweep", tmp_path / written, Asked(), ["test"]) == 1
+    assert {*roots} == {tmp_path.resolve() / "w/jobs"}
+
+
 def test_a_sweep_that_grew_before_all_its_jobs_were_done_says_so_too(small_sweep, tmp_path):
     first = replace(small_sweep, sweep={"model.activation": ("relu", "tanh"), "seed": (1,)})
     grown = replace(first, sweep={"model.activation": ("relu", "tanh"), "seed": (1, 2)})

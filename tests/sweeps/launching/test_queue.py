@@ -30,7 +30,7 @@ def commands(tmp_path, monkeypatch):
 
 @pytest.fixture
 def jobs(tmp_path):
-    root = tmp_path / "it's jobs"
+    root = tmp_path / "it's 100% jobs"
     root.mkdir()
     return [Job(number, "relu", ("x",), Config(), root, "") for number in (0, 1, 2)]
 
@@ -42,7 +42,7 @@ def test_jobs_in_the_queue_are_found_there_and_the_others_submitted(tmp_path, co
     told = (tmp_path / "told").read_text().splitlines()
     root = jobs[0].root
     assert told[1] == "--array=0,2%4" and told[-2:] == ["--gpus=2", str(root / "job.sh")]
-    assert {"--requeue", "--open-mode=append", f"--output={root}/%a.log"} < set(told)
+    assert {"--requeue", "--open-mode=append", f"--output={tmp_path}/it's 100%% jobs/%a.log"} < set(told)
     cases = [line for line in (root / "job.sh").read_text().splitlines() if line.endswith(";;")]
     assert [shlex.split(case)[3:-1] for case in cases] == [jobs[0].command(), jobs[2].command()]
     assert slurm.active() == {1: "running", 7: "pending (Priority)"}
