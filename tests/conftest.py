@@ -15,6 +15,7 @@ import hypothesis
 import jax
 import numpy as np
 import pytest
+from jax._src import compiler  # there is no public way to give options to every compilation
 
 import actlab.data
 from actlab import activations, config as config_lib
@@ -29,6 +30,10 @@ from actlab.training.objectives import NEXT_TOKEN
 # tests start read the variable too. Set to 0, all is compiled as a user's programs are.
 _LEVEL = "JAX_DISABLE_MOST_OPTIMIZATIONS"
 _FAST = os.environ.setdefault(_LEVEL, "1")
+# XLA's older emitters take less than half of that again, and give other bits. XLA reads the variable when it is loaded.
+_OLDER = " --xla_cpu_use_fusion_emitters=false"
+_FLAGS = os.environ.get("XLA_FLAGS", "").removesuffix(_OLDER)  # a worker has it from the process that started it
+os.environ["XLA_FLAGS"] = _FLAGS + _OLDER * (_FAST == "1")
 
 # Some terminals and services ask for colours, which tables are not compared with.
 for _name in ("FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
@@ -55,7 +60,24 @@ def pytest_runtest_setup(item):
     if os.environ[_LEVEL] != level:
         jax.clear_caches()
         jax.config.update(_LEVEL.lower(), level == "1")
-        os.environ[_LEVEL] = level
+        # Here, and in the commands that tests start.
+        os.environ |= {_LEVEL: level, "XLA_FLAGS": _FLAGS + _OLDER * (level == "1")}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def newer_emitters():
+    """What `optimized` tests compile is written by XLA's newer emitters, as a user's programs are."""
+    whole = compiler.get_compile_options
+
+    def get_compile_options(*arguments, **named):
+        options = whole(*arguments, **named)
+        if _FAST == "1" and os.environ[_LEVEL] == "0":
+            options.env_option_overrides = [*options.env_option_overrides, ("xla_cpu_use_fusion_emitters", True)]
+        return options
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiler, "get_compile_options", get_compile_options)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

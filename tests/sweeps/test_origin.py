@@ -33,6 +33,8 @@ from actlab.training import generation, program_spec, programs
 from actlab.training.losses import Examples
 from actlab.training.objectives import NextToken
 
+pytestmark = pytest.mark.optimized
+
 WISH = {"finetune.task": "wish", "model.n_classes": 2}
 
 

@@ -24,6 +24,8 @@ from actlab.training import checkpoint, loop, program_spec, programs
 from actlab.workdir import manifest, records, traces
 from actlab.workdir.records import Workdir
 
+pytestmark = pytest.mark.optimized
+
 
 def run(config, workdir, **options):
     return session.run(config, "sweep", workdir, ["test"], **options)

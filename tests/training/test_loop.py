@@ -18,6 +18,8 @@ from actlab.training.programs import Lane, Program, boundary, lane_of
 from actlab.workdir import documents, traces
 from actlab.workdir.records import Workdir
 
+pytestmark = pytest.mark.optimized
+
 
 @pytest.mark.parametrize("stops", [(2, 1, 1), (0, 0, 3)])
 def test_stopped_and_resumed_is_never_stopped_to_the_bit(session, tmp_path, tiny, stops):
