@@ -81,6 +81,17 @@ def test_a_lane_that_diverged_has_no_loss_though_it_is_evaluated(console):
     assert "1 of 3 diverged" in out and "7.25" not in out and "nan" in out
 
 
+def test_a_run_that_diverged_is_not_above_its_floor(console):
+    one = described(names=NAMES[:1], floor=0.5)
+    with terminal.Display(console, one.flops, many=False) as display:
+        callback = display.program(one, 0, peak=None)
+        callback.on_begin(NOTHING._replace(steps=NOTHING.steps[:1]))
+        callback.on_evaluation(0, np.array([3.0]))
+        callback.on_evaluation(4, np.array([np.nan]))
+    out = console.file.getvalue()
+    assert out.count("above the floor") == 1 and "2.5000 above" in out and "1 of 1 diverged" in out
+
+
 def test_the_table_has_a_row_per_program_and_one_for_all(shown):
     (program, whole) = shown(Console(file=io.StringIO(), width=100))[1]
     assert {name: cell for name, cell in program.items() if name != "left"} == {
