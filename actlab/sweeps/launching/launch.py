@@ -49,6 +49,7 @@ def run(
     if workdir and not session.needs_training(console, Workdir(workdir), config, launched=True, extend=extend):
         return 0
     prepared = session.prepare(console, config)
+    # SLURM knows the jobs by this path: it must not depend on how it is written.
     path = (workdir or session.default_workdir(label, prepared.config)).resolve()
     records = Workdir(path)
     if not session.needs_training(console, records, prepared.config, launched=True, extend=extend):
