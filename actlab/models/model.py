@@ -179,7 +179,7 @@ def build(config: ModelConfig, dtype: DTypeLike = jnp.float32, swap: SwapConfig 
 
     Raises:
         UserError: for a config that is no model, as when it was made by hand; an unknown activation, or one that a
-            layer cannot use; an open vocabulary size.
+            layer cannot use, or without the gain that its initialisation needs; an open vocabulary size.
     """
     require_model(config)
     spec = spec_lib.resolve(config, dtype, swap)
