@@ -126,7 +126,7 @@ class Slurm:
             )
         names = {option.lstrip("-").partition("=")[0] for option in options}
         if taken := sorted(names & _OURS):
-            raise UserError(f"--sbatch={taken[0]} is set by actlab launch, which finds its jobs by it: leave it out.")
+            raise UserError(f"--sbatch={taken[0]} is set by actlab launch, which relies on it: leave it out.")
         self._options, self._max_parallel = options, max_parallel
         self._name = ""
         self._last: dict[int, str] = {}
