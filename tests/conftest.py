@@ -30,10 +30,11 @@ from actlab.training.objectives import NEXT_TOKEN
 # tests start read the variable too. Set to 0, all is compiled as a user's programs are.
 _LEVEL = "JAX_DISABLE_MOST_OPTIMIZATIONS"
 _FAST = os.environ.setdefault(_LEVEL, "1")
-# XLA's older emitters take less than half of that again, and give other bits. XLA reads the variable when it is loaded.
+# XLA's older emitters take less than half of that again, and give other bits.
 _OLDER = " --xla_cpu_use_fusion_emitters=false"
 _FLAGS = os.environ.get("XLA_FLAGS", "").removesuffix(_OLDER)  # a worker has it from the process that started it
 os.environ["XLA_FLAGS"] = _FLAGS + _OLDER * (_FAST == "1")
+compiler.xc.CompileOptions()  # XLA reads the variable at its first use: now, not when the first test has changed it
 
 # Some terminals and services ask for colours, which tables are not compared with.
 for _name in ("FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
