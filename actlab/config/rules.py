@@ -345,11 +345,6 @@ def _check_data(config: Config) -> None:
 
 def _check_steps(config: Config) -> None:
     train, optimizer = config.train, config.optimizer
-    if train.checkpoint_every % train.eval_every:
-        raise UserError(
-            f"config.train.checkpoint_every={train.checkpoint_every} must be a multiple of "
-            f"config.train.eval_every={train.eval_every}, so that every checkpoint has a validation loss."
-        )
     if optimizer.warmup_steps > train.n_steps:
         raise UserError(
             f"config.optimizer.warmup_steps={optimizer.warmup_steps} is longer than the run, "

@@ -267,9 +267,7 @@ class TrainConfig:
     eval_tokens: int = field(
         2**17, "tokens of validation, and of test, in whole documents; the same for all runs", unit="tokens", low=1
     )
-    checkpoint_every: int = field(
-        500, "a multiple of eval_every, so that the best checkpoint is known", unit="steps", low=1, roles={"recording"}
-    )
+    checkpoint_every: int = field(500, "interval of checkpoints", unit="steps", low=1, roles={"recording"})
     probe_every: int = field(
         200, "interval of probes: activity and gradients on a validation batch; 0 is never", unit="steps", low=0
     )
@@ -282,9 +280,7 @@ class TrainConfig:
         unit="steps",
         low=0,
     )
-    keep_checkpoints: int = field(
-        2, "newest checkpoints kept, besides the best", unit="checkpoints", low=2, roles={"recording"}
-    )
+    keep_checkpoints: int = field(2, "newest checkpoints kept", unit="checkpoints", low=2, roles={"recording"})
     dtype: Literal["float32", "tensorfloat32", "bfloat16"] = field(
         "float32",
         "precision of matrix products; softmax, norms and loss stay float32. tensorfloat32 lets a GPU round inputs to "

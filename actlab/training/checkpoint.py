@@ -29,7 +29,7 @@ Tables = Mapping[str, Any]
 
 
 class Checkpoints:
-    """The last `keep` steps of a program and its best one, in one folder.
+    """The last `keep` steps of a program, in one folder.
 
     A step is valid only once it is sealed: the sizes and SHA-256 of all its files are written after orbax has committed
     it. A program that is killed in between resumes from the step before, hence `keep` is at least 2. `about` says whose
@@ -50,15 +50,8 @@ class Checkpoints:
         """Opened by the first save, when damaged steps have been set aside: orbax may read one for ever."""
         # Orbax logs a save that fails in the background with its traceback, twice, and raises it too.
         logging.getLogger("absl").addFilter(_is_not_raised)
-        policies = ocp.checkpoint_managers
-        best = policies.BestN(get_metric_fn=_loss, reverse=True, n=1, keep_checkpoints_without_metrics=False)
-        writing = ocp.CheckpointManagerOptions(
-            # The policy alone decides which steps are kept; best_fn is needed for orbax to store the losses.
-            best_fn=_loss,
-            best_mode="min",
-            preservation_policy=policies.AnyPreservationPolicy([policies.LatestN(self._keep), best]),
-        )
-        return ocp.CheckpointManager(self._directory, item_handlers=ocp.StandardCheckpointHandler(), options=writing)
+        options = ocp.CheckpointManagerOptions(max_to_keep=self._keep)
+        return ocp.CheckpointManager(self._directory, item_handlers=ocp.StandardCheckpointHandler(), options=options)
 
     def _remove_unfinished(self) -> None:
         # Not by orbax, whose clean-up goes on in the background and would race with that of the next manager.
@@ -67,20 +60,17 @@ class Checkpoints:
                 shutil.rmtree(path)
         wait_for_processes(f"cleaned {self._directory}")
 
-    def save(self, step: int, state: Any, loss: float | None, tables: Tables | None = None) -> None:
-        """Starts to save a step in the background; `loss`, if known, decides which step is the best.
-
-        The seal will vouch for the `tables`, as they are now.
+    def save(self, step: int, state: Any, tables: Tables | None = None) -> None:
+        """Starts to save a step in the background; its seal will vouch for the `tables` as they are now.
 
         Raises:
             UserError: if this save, or the one before, could not be written.
         """
         # Saving a step deletes older ones: the one before must be valid by then, or a kill could leave none.
         self._wait_and_seal()
-        metrics = None if loss is None else {"loss": loss}
         # This transfer is intended, whatever transfer guard the caller has set.
         with self._failed_write(), jax.transfer_guard_device_to_host("allow"):
-            saved = self._manager.save(step, args=ocp.args.StandardSave(state), metrics=metrics)
+            saved = self._manager.save(step, args=ocp.args.StandardSave(state))
         if not saved:
             raise RuntimeError(f"orbax refused to save step {step} after step {self._manager.latest_step()}")
         self._unsealed[step] = {} if tables is None else tables
@@ -128,7 +118,7 @@ class Checkpoints:
         state, newest_step, notes = None, 0, []
         for step in _steps(self._directory):
             problem, seal = self._problem(step)
-            # Older steps are only checked, since orbax reads of all of them which one is the best.
+            # Older steps are only checked, since orbax reads of each when it was saved.
             if problem is None and not newest_step:
                 self._require_own(step, seal)
                 problem = differing(step, seal.get("tables", {}))
@@ -243,10 +233,6 @@ def _steps(directory: pathlib.Path) -> list[int]:
 
 def _is_not_raised(record: logging.LogRecord) -> bool:
     return not (record.exc_info and record.filename in ("async_checkpointer.py", "checkpoint_manager.py", "future.py"))
-
-
-def _loss(metrics: Any) -> float:
-    return metrics["loss"]
 
 
 def _signature(tree: Any) -> dict[str, str]:

@@ -139,21 +139,20 @@ class Loop:
                     else:
                         self._log(waiting)
                         waiting = [call]
-                    loss = None
                     if evaluate and self._alive.any():
-                        loss = self._evaluate(self._program.evaluation(state, self._feed.validation), step)
+                        self._evaluate(self._program.evaluation(state, self._feed.validation), step)
                     if step == n_steps and self._alive.any():
                         self._test(state, step)
                     if self._alive.any():
                         self._probe(self._prober.measure(state, step), step)
                     if save and self._alive.any():
-                        self._save(checkpoints, step, state, loss)
+                        self._save(checkpoints, step, state)
                     checkpoints.seal_finished()
                 self._log(waiting)
             stopped = step < n_steps and bool(self._alive.any())
             # Orbax refuses to save a step twice.
             if stopped and step != self._saved:
-                self._save(checkpoints, step, state, None)
+                self._save(checkpoints, step, state)
             # If the last lane has diverged, nothing was saved since: its last steps are still in memory.
             self._flush()
             # Before the caller writes results.csv: a run that counts as finished has a sealed checkpoint.
@@ -178,13 +177,12 @@ class Loop:
         self._seconds = max((row["seconds"] for row in kept), default=0.0)
         self._mark = time.perf_counter()
 
-    def _evaluate(self, evaluation: Evaluated, step: int) -> Float[np.ndarray, "R"]:
-        """Appends a row of the validation loss for each lane that is alive; returns the losses."""
+    def _evaluate(self, evaluation: Evaluated, step: int) -> None:
+        """Appends a row of the validation loss for each lane that is alive."""
         scores, _ = self._program.scores([evaluation], [self._feed.validation])
         self._score(step, "validation", scores)
         for callback in self._callbacks:
             callback.on_evaluation(step, scores.loss)
-        return scores.loss
 
     def _test(self, state: Any, step: int) -> None:
         """Evaluates the test set: once in a run, after its last step, since nothing may be chosen by it."""
@@ -258,13 +256,11 @@ class Loop:
             self._steps.add(lane, first + taken, *lanes[lane])
         return lanes
 
-    def _save(self, checkpoints: Checkpoints, step: int, state: Any, loss: Float[np.ndarray, "R"] | None) -> None:
+    def _save(self, checkpoints: Checkpoints, step: int, state: Any) -> None:
         # Rows first: a checkpoint must never be newer than the rows, which a resume cuts back to its step.
         self._flush()
         self._saved = step
-        # The best checkpoint is that of the lanes that are left: one that diverged would make every mean NaN.
-        mean = None if loss is None else float(loss[self._alive].mean())
-        checkpoints.save(step, state, mean, self._workdir.sealed())
+        checkpoints.save(step, state, self._workdir.sealed())
         self._elapsed()  # saving must not count towards the next call
 
     def _flush(self) -> None:

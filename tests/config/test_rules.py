@@ -75,7 +75,6 @@ def test_a_value_that_its_field_does_not_take_is_refused(changes, names):
         ({"model.head_activation": "relu"}, ("config.model.head_activation='relu'", "decoder")),
         ({**ENCODER, "model.head_activation": "relu"}, ("config.model.head_activation='relu'", "n_classes=2")),
         ({**ENCODER, "data.packing": "padded", "data.corruption": "random"}, ("config.data.corruption='random'",)),
-        ({"train.eval_every": 300}, ("config.train.checkpoint_every=500", "config.train.eval_every=300")),
         ({"model.n_segments": 5}, ("config.model.n_segments=5", "decoder")),
         ({"data.mask_fraction": 0.5}, ("config.data.mask_fraction=0.5", "decoder")),
         (

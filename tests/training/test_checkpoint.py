@@ -19,10 +19,10 @@ def state_at(step, shape=(3, 4), dtype=jnp.float32):
 ABSTRACT = jax.eval_shape(lambda: state_at(0))
 
 
-def saved(folder, steps, losses=None, keep=2):
+def saved(folder, steps, keep=2):
     checkpoints = Checkpoints(folder, keep)
     for step in steps:
-        checkpoints.save(step, state_at(step), None if losses is None else losses[step])
+        checkpoints.save(step, state_at(step))
     checkpoints.close()
 
 
@@ -59,17 +59,12 @@ def test_an_empty_folder_holds_nothing(tmp_path):
     assert restored(tmp_path / "c") == (None, 0, [])
 
 
-def test_the_last_k_are_kept_beside_the_best(tmp_path):
-    losses = {1: 3.0, 2: 1.0, 3: 2.0, 4: 2.5, 5: 2.4}
-    saved(tmp_path / "c", losses, losses)
-    assert present(tmp_path / "c") == [2, 4, 5]
-
-
-def test_the_best_survives_a_resume_and_a_stop_without_a_loss(tmp_path):
-    saved(tmp_path / "c", [1, 2, 3], {1: 1.0, 2: 3.0, 3: 2.5})
-    saved(tmp_path / "c", [4])
-    saved(tmp_path / "c", [5, 6], {5: 2.4, 6: 2.3})
-    assert present(tmp_path / "c") == [1, 5, 6]
+@pytest.mark.parametrize("keep", [2, 3])
+def test_the_newest_steps_are_kept_also_after_a_resume(tmp_path, keep):
+    saved(tmp_path / "c", [1, 2, 3, 4], keep)
+    assert present(tmp_path / "c") == [1, 2, 3, 4][-keep:]
+    saved(tmp_path / "c", [5], keep)
+    assert present(tmp_path / "c") == [2, 3, 4, 5][-keep:]
 
 
 def test_a_callers_transfer_guard_does_not_reach_the_copy_to_the_host(tmp_path, monkeypatch):
@@ -84,7 +79,7 @@ def test_a_callers_transfer_guard_does_not_reach_the_copy_to_the_host(tmp_path, 
     monkeypatch.setattr(checkpoints._manager, "save", spy)
     with jax.transfer_guard("disallow"):
         assert jax.config.jax_transfer_guard_device_to_host == "disallow"
-        checkpoints.save(10, state, None)
+        checkpoints.save(10, state)
     checkpoints.close()
     assert seen == ["allow"]
 
@@ -97,7 +92,7 @@ def test_a_write_that_fails_is_a_sentence_and_the_step_before_stays(tmp_path, mo
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("actlab.training.checkpoint.write_atomically", full)
-    checkpoints.save(20, state_at(20), None)
+    checkpoints.save(20, state_at(20))
     with pytest.raises(UserError, match="No space left"):
         checkpoints.close()
     assert restored(tmp_path / "c")[1] == 10
@@ -115,7 +110,7 @@ def test_a_write_that_fails_in_the_background_is_told_once(tmp_path, monkeypatch
     monkeypatch.setattr(
         "orbax.checkpoint._src.checkpointers.async_checkpointer._background_wait_for_commit_futures", full
     )
-    checkpoints.save(10, state_at(10), None)
+    checkpoints.save(10, state_at(10))
     with pytest.raises(UserError, match="No space left"):
         checkpoints.close()
     assert not [record for record in caplog.records if record.exc_info]
@@ -141,23 +136,22 @@ def test_damage_is_noticed_and_the_step_before_is_taken_from_where_it_goes_on(tm
     assert step == 10 and "20" in note and ("not sealed" if harm == "unsealed" else "damaged") in note
     jax.tree.map(np.testing.assert_array_equal, state, state_at(10))
     assert (tmp_path / "set_aside" / "c-20").is_dir()
-    checkpoints.save(20, state_at(20), None)
+    checkpoints.save(20, state_at(20))
     checkpoints.close()
     assert restored(tmp_path / "c")[1] == 20
 
 
 @pytest.mark.parametrize("step", [10, 20])
-@pytest.mark.parametrize("name", ["_CHECKPOINT_METADATA", "metrics/metrics"])
-def test_a_device_in_the_place_of_a_file_is_set_aside_before_orbax_reads_it_for_ever(tmp_path, step, name):
-    saved(tmp_path / "c", [10, 20], losses={10: 2.0, 20: 1.0})
-    (tmp_path / "c" / str(step) / name).unlink()
-    (tmp_path / "c" / str(step) / name).symlink_to("/dev/zero")
+def test_a_device_in_the_place_of_a_file_is_set_aside_before_orbax_reads_it_for_ever(tmp_path, step):
+    saved(tmp_path / "c", [10, 20])
+    (tmp_path / "c" / str(step) / "_CHECKPOINT_METADATA").unlink()
+    (tmp_path / "c" / str(step) / "_CHECKPOINT_METADATA").symlink_to("/dev/zero")
     assert restored(tmp_path / "c", read_only=True)[1] == (20 if step == 10 else 10)
     checkpoints = Checkpoints(tmp_path / "c", 2)
     _, newest, (note,) = checkpoints.restore_latest(ABSTRACT)
     assert newest == (20 if step == 10 else 10) and f"checkpoint {step} is damaged" in note
     assert (tmp_path / "set_aside" / f"c-{step}").is_dir()
-    checkpoints.save(30, state_at(30), 0.5)
+    checkpoints.save(30, state_at(30))
     checkpoints.close()
     assert restored(tmp_path / "c")[1] == 30
 
@@ -177,7 +171,7 @@ def test_the_leftover_of_a_save_beside_a_damaged_step_is_cleared_away(tmp_path):
 def test_a_step_whose_tables_differ_is_passed_over_with_the_reason(tmp_path):
     checkpoints = Checkpoints(tmp_path / "c", 2, about="these runs")
     for step in (10, 20):
-        checkpoints.save(step, state_at(step), None, {"metrics.jsonl": [step, "digest"]})
+        checkpoints.save(step, state_at(step), {"metrics.jsonl": [step, "digest"]})
     checkpoints.close()
 
     def differing(step, tables):
@@ -234,7 +228,7 @@ def test_arrays_of_another_model_are_refused_not_cast(tmp_path, other):
 
 def test_saving_a_step_twice_is_an_error_not_a_silent_no(tmp_path):
     checkpoints = Checkpoints(tmp_path / "c", 2)
-    checkpoints.save(10, state_at(10), None)
+    checkpoints.save(10, state_at(10))
     with pytest.raises(RuntimeError, match="refused"):
-        checkpoints.save(10, state_at(10), None)
+        checkpoints.save(10, state_at(10))
     checkpoints.close()

@@ -116,13 +116,13 @@ def test_every_logged_step_and_every_evaluation_has_one_row(session, tmp_path, t
     )
 
 
-def test_boundaries_depend_on_the_step_alone_and_hit_every_evaluation(tiny):
-    config = replace(tiny, **{"train.n_steps": 23, "train.eval_every": 5, "train.checkpoint_every": 10})
+def test_boundaries_depend_on_the_step_alone_and_hit_every_evaluation_and_checkpoint(tiny):
+    config = replace(tiny, **{"train.n_steps": 23, "train.eval_every": 5, "train.checkpoint_every": 7})
     ends, step = [], 0
     while step < 23:
         step = boundary(config, step)
         ends.append(step)
-    assert ends == [3, 5, 6, 9, 10, 12, 15, 18, 20, 21, 23]
+    assert ends == [3, 5, 6, 7, 9, 10, 12, 14, 15, 18, 20, 21, 23]
 
 
 def test_a_diverged_run_ends_with_a_row_that_says_so(session, tmp_path, tiny):
