@@ -6,8 +6,11 @@ import re
 import numpy as np
 import pytest
 import scripts
+from scipy import stats
 
-FIT = scripts.load(pathlib.Path(__file__).parents[2] / "experiments/scale/fit.py")
+FOLDER = pathlib.Path(__file__).parents[2] / "experiments/scale"
+FIT = scripts.load(FOLDER / "fit.py")
+DIFFERENCES = scripts.load(FOLDER / "differences.py")
 BELOW, NEXT = FIT.WIDTHS[:4], FIT.PREDICTED[0]
 SIZES = {width: 48 * width**2 for width in (*BELOW, NEXT)}
 
@@ -81,3 +84,21 @@ def test_the_figure_has_what_was_predicted_beside_what_was_measured(trained):
     parts = [("fit", BELOW[0]), ("fit", BELOW[-1]), ("beyond", BELOW[-1]), ("beyond", NEXT)]
     assert [line[1:3] for line in data["lines"].rows] == [(part, SIZES[width]) for part, width in parts]
     assert data["lines"].rows[-1][-1] == pytest.approx(row["next"])  # the line goes through what it predicts
+
+
+def test_the_tables_of_differences_are_what_the_rows_say():
+    page, excess = (FOLDER / "README.md").read_text(), DIFFERENCES.measured()
+    assert all(table in page for table in DIFFERENCES.tables(excess))
+    relu, gelu = (list(excess[128, 0.0056][name].values()) for name in ("relu", "gelu"))
+    paired = stats.ttest_rel(relu, gelu)
+    told = "{:.4f} ({:.4f} to {:.4f})".format(np.mean(relu) - np.mean(gelu), *paired.confidence_interval())
+    assert f"| 128 | 5.6e-3 | {told} |" in page
+
+
+def test_a_difference_is_of_the_seeds_of_both_and_says_how_many():
+    one, other = {1: 0.3, 2: 0.5, 3: 0.9}, {2: 0.1, 1: 0.1, 4: 7.0}
+    assert DIFFERENCES.difference(one, {}) == "" and DIFFERENCES.difference(one, {3: 1.0}) == "-0.1000, 1"
+    assert DIFFERENCES.difference(one, other).startswith("0.3000 (") and DIFFERENCES.difference(one, other).endswith(
+        "), 2"
+    )
+    assert DIFFERENCES.rate_text(0.0056) == "5.6e-3" and DIFFERENCES.rate_text(0.01) == "1e-2"
