@@ -1,7 +1,7 @@
 """GELU beside ReLU at 10.8M parameters: test losses at the end of training.
 
 Command: python experiments/relu_vs_gelu/char.py
-Prints README.md's table: mean and sd of the test loss over seeds, and GELU's less ReLU's, paired by seed, with a 95%
+Prints char.md's table: mean and sd of the test loss over seeds, and GELU's less ReLU's, paired by seed, with a 95%
 interval of Student's t.
 """
 

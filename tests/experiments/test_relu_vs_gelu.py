@@ -120,7 +120,7 @@ def test_the_committed_table_follows_from_the_committed_runs(tmp_path, capsys):
 
 def test_the_table_at_10m_is_what_its_rows_say():
     table = commands.run(scripts.load(ROOT / "char.py").main).strip()
-    assert table in (ROOT / "README.md").read_text()
+    assert table in (ROOT / "char.md").read_text()
     for label, arm, line in (("by gain", "char-gain", 3), ("0.02", "char", 7)):
         rows = list(csv.DictReader((ROOT / arm / "results.csv").read_text().splitlines()))
         relu, gelu = (
