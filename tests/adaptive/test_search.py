@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from scipy import stats
 
 from actlab.adaptive import search
 from actlab.adaptive.search import RUNGS, STEP, Found, Progress, next_tasks
@@ -135,3 +136,57 @@ def test_a_search_ends_where_whole_trainings_learn_nothing_at_lower_rates_too():
 def test_rates_at_which_only_the_end_fails_do_not_hide_a_lower_one_that_learns():
     found, _ = searched_where_whole_trainings_fail_from(1.2e-3)
     assert found.rate < 1.2e-3 and math.isfinite(found.allowance)
+
+
+def trained(losses_by_place, failed_from=math.inf, start=1e-3):
+    """Rates trained to the end, by their number of steps from the start; a loss for each seed."""
+    rates = {place: float(f"{start * STEP**place:.4g}") if place else start for place in losses_by_place}
+    return {
+        rates[place]: Progress(RUNGS, tuple(losses), (place >= failed_from, False))
+        for place, losses in losses_by_place.items()
+    }
+
+
+def by_least_squares(places, losses):
+    """Vertex, standard error of the slope there, bend and its standard error; errors for a noise of 1 in each mean."""
+    design = np.vander(np.array(places, float), 3)
+    (bend, slope, _), *_ = np.linalg.lstsq(design, np.array(losses), rcond=None)
+    spread, vertex = np.linalg.inv(design.T @ design), -slope / (2 * bend)
+    at = np.array([2 * vertex, 1, 0])
+    return vertex, math.sqrt(at @ spread @ at), bend, math.sqrt(spread[0, 0])
+
+
+def test_the_allowance_of_a_sharp_valley_follows_from_its_noise():
+    """Analysis of variance of rates and seeds, and least squares, by other code."""
+    rng, places = np.random.default_rng(3), range(-2, 3)
+    table = 0.5 * np.square(places)[:, None] + np.array([0.0, 0.3]) + 0.01 * rng.normal(size=(5, 2))
+    found = next_tasks(trained(dict(zip(places, table, strict=True))), 1e-3)
+    # Of two seeds the interaction's sum of squares is half of that of the differences about their mean.
+    noise = math.sqrt(np.square(np.diff(table) - np.diff(table).mean()).sum() / 2 / 4)
+    means = table.mean(axis=1)
+    vertex, slope_error, *_ = by_least_squares([-1, 0, 1], means[1:4])
+    *_, bend, bend_error = by_least_squares(places, means)
+    error = noise / 2**0.5 * slope_error * stats.t.ppf(0.95, 4)
+    assert found.unresolved == "" and found.rate == float(f"{1e-3 * STEP**vertex:.3g}")
+    assert found.allowance == pytest.approx(error**2 / (4 * (bend - noise / 2**0.5 * bend_error)), rel=1e-9)
+
+
+@pytest.mark.parametrize("dip", [0.0, 0.0064])
+def test_a_flat_valley_is_fitted_by_five_rates_unless_they_are_no_parabola(dip):
+    places, noise = np.arange(-2, 3), np.sqrt(2e-4) * np.array([[1, -1], [-1, 1], [0, 0], [-1, 1], [1, -1]])
+    # The cubic and the quartic are orthogonal to parabolas on five places. F of the latter: 7.4, and 0.2 without.
+    means = 0.01 * places**2 + 0.003 * np.array([-1, 2, 0, -2, 1]) - dip * np.array([1, -4, 6, -4, 1])
+    found = next_tasks(trained(dict(zip(places.tolist(), means[:, None] + noise, strict=True))), 1e-3)
+    vertex = by_least_squares([-1, 0, 1], means[1:4])[0] if dip else 0.0
+    assert abs(vertex) > 0.04 or not dip
+    assert found.unresolved == "" and found.rate == float(f"{1e-3 * STEP**vertex:.3g}")
+
+
+def test_beside_a_rate_that_fails_the_loss_falls_at_most_as_far_as_in_the_step_before():
+    losses = {-2: (0.9, 1.1), -1: (0.5, 0.52), 0: (0.2, 0.24), 1: (0.3, 0.3)}
+    found = next_tasks(trained(losses, failed_from=1), 1e-3)
+    of_usable = np.array([losses[place] for place in (-2, -1, 0)])
+    noise = math.sqrt(np.square(np.diff(of_usable) - np.diff(of_usable).mean()).sum() / 2 / 2)
+    assert found.rate == 1e-3 and "failed" in found.unresolved
+    # A difference of two means, each of two seeds.
+    assert found.allowance == pytest.approx(0.51 - 0.22 + noise * stats.t.ppf(0.95, 2), rel=1e-9)
