@@ -27,7 +27,7 @@ SMALL = {
 def quick(monkeypatch, tmp_path):
     """One rate for a quarter and to its end, then seeds for a budget that is over soon; models of width 8."""
 
-    def one_rate(known, start):
+    def one_rate(known, start, _n_activations):
         rung = max((one.rung for one in known.values()), default=0)
         return Found(start, "", 0.0) if rung == RUNGS else (Task(start, 1 if rung == 0 else RUNGS),)
 

@@ -310,7 +310,7 @@ class Comparison:
         found: dict[str, Found] = {}
         start = self._config.optimizer.learning_rate
         for name in self._activations:
-            following = search.next_tasks(known[name], start)
+            following = search.next_tasks(known[name], start, len(self._activations))
             if isinstance(following, Found):
                 found[name] = following
             else:

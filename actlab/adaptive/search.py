@@ -37,7 +37,7 @@ _FLAT = 0.1  # residual sd: an expected loss by misplacement that is worth a wid
 _LESS = 1.0  # standard errors by which the valley may be flatter than estimated
 _LACK = 5.0  # F of the lack of fit beyond which a valley is no parabola
 _LOST = 3  # rates at which full trainings learn nothing, after which lower ones are tried; after 3 more it ends
-_SURE = 0.9  # that the loss by misplacement is within the allowance
+_UNSURE = 0.1  # that a loss by misplacement exceeds its allowance, for two activations; more share it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,14 +72,16 @@ class Found:
     allowance: float
 
 
-def next_tasks(known: Mapping[float, Progress], start: float) -> tuple[Task, ...] | Found:
+def next_tasks(known: Mapping[float, Progress], start: float, n_activations: int = 2) -> tuple[Task, ...] | Found:
     """What to train next, or the rate that was found. `start` is the config's own rate, `known` holds all tasks so far.
 
-    A rate is resolved where its neighbours within a factor 1.5 are trained to the end and no run failed at the three. A
-    rate at which a run failed does not win. The search is bounded: at most 25 rates, a factor of 130 each way; where
-    whole trainings learn nothing, lower rates are tried once more.
+    `n_activations` are compared: each has its own search, and the more there are, the wider are the allowances. A rate
+    is resolved where its neighbours within a factor 1.5 are trained to the end and no run failed at the three. A rate
+    at which a run failed does not win. The search is bounded: at most 25 rates, a factor of 130 each way; where whole
+    trainings learn nothing, lower rates are tried once more.
     """
-    search = _Search({round(math.log(rate / start, STEP)): progress for rate, progress in known.items()}, start)
+    at = {round(math.log(rate / start, STEP)): progress for rate, progress in known.items()}
+    search = _Search(at, start, 1 - _UNSURE / (n_activations - 1))
     return search.coarse() or search.fine()
 
 
@@ -102,10 +104,14 @@ class _Fit(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class _Search:
-    """The search of one activation; a place is a rate, as its number of grid steps from the start."""
+    """The search of one activation; a place is a rate, as its number of grid steps from the start.
+
+    The loss by misplacement is within the allowance with probability `sure`.
+    """
 
     at: Mapping[int, Progress]
     start: float
+    sure: float
 
     def coarse(self) -> tuple[Task, ...]:
         """Tasks of the first stage; none once it is over."""
@@ -203,12 +209,13 @@ class _Search:
         return ""
 
     def _beyond(self, best: int) -> float:
-        """How far the loss may fall towards the next higher rate, at which a run failed.
+        """How far the loss may fall towards the next higher rate, at which every run failed.
 
-        By no more than it fell over the step before, as the valley is convex, and noise may hide how far that was;
-        without that step there is no bound.
+        By no more than it fell over the step before, as the valley is convex, and noise may hide how far that was.
+        Without that step there is no bound, nor where a run of the higher rate did not fail: the best rate may then lie
+        several steps on.
         """
-        if best - 1 in self._usable and best + 1 in self.at:
+        if best - 1 in self._usable and best + 1 in self.at and all(self.at[best + 1].failed):
             fall = max(self._usable[best - 1] - self._usable[best], 0.0)
             return fall + self._sure() * self._noise[0] * (2 / len(self.at[best].losses)) ** 0.5
         return math.inf
@@ -240,7 +247,7 @@ class _Search:
 
     def _sure(self) -> float:
         """The bound of an error, in standard errors: its square over noise^2 has F with 1 and df degrees of freedom."""
-        return float(special.fdtri(1, self._noise[1], _SURE)) ** 0.5
+        return float(special.fdtri(1, self._noise[1], self.sure)) ** 0.5
 
     @functools.cached_property
     def _noise(self) -> tuple[float, int]:

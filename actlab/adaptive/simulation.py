@@ -7,12 +7,12 @@ residual; a run of the search that stops early has more noise and an optimum at 
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from actlab.adaptive import search
-from actlab.adaptive.judgement import BLOCK, PairState, judge, trends
+from actlab.adaptive.judgement import PairState, judge, trends
 from actlab.analysis import validity
 from actlab.analysis.effects import DIFFERENT, Verdict
 from actlab.analysis.validity import COLLAPSED, Check, Law, at_most, residuals
@@ -53,6 +53,7 @@ class World:
 
 
 _UNEVEN = World("a flat valley of one, a sharp optimum of the other", (0.1, 4.0), (2.5, 0.4))
+_SIX: Any = ((2.5, -4.6, 0.4, -0.25, 1.3, -2.1), (1.0,) * 6, ("normal",) * 6)  # optima, spread, laws
 WORLDS = (
     World("equal normal noise, optima between rates"),
     World("level rates of one, a sharp optimum of the other", (0.0, 4.0)),
@@ -70,14 +71,18 @@ WORLDS = (
     World("one three times as noisy, exponential", spread=(3.0, 1.0), laws=("exponential", "normal")),
     World("one three times as noisy, lognormal", spread=(3.0, 1.0), laws=("lognormal", "normal")),
     World("three activations", (1.0,) * 3, (0.4, 0.0, -0.3), (3.0, 1.0, 1.0), ("exponential", "normal", "normal")),
+    World("six activations, flat valleys, optima far apart", (0.1,) * 6, *_SIX),
+    World("six activations, 10% of the seeds collapse at the best rate", (1.0,) * 6, *_SIX, collapse=0.1),
+    World("six activations, beyond the best rate every run fails", (2.0,) * 6, *_SIX, cliff=True),
     World("one is 3 sd lower, but for 5% of its seeds, which collapse", collapse=0.05, better=3.0),
 )
 
 
 class Outcome(NamedTuple):
-    """One comparison: its pairs, and the cost of its searches in full runs."""
+    """One comparison: its pairs at the end, whether a look called one, and the cost of its searches in full runs."""
 
     pairs: tuple[PairState, ...]
+    called: bool
     searched: float
 
 
@@ -93,7 +98,7 @@ def check(repeats: int, seed: int) -> Iterator[Check]:
 
 def _of_world(world: World, repeats: int, rng: np.random.Generator) -> Check:
     """False calls of any pair, and how often and soon a difference of three residual sd (of the noisiest) is found."""
-    count = sum(any(pair.verdict in DIFFERENT for pair in _outcome(world, rng).pairs) for _ in range(repeats))
+    count = sum(_outcome(world, rng).called for _ in range(repeats))
     effect = _PLANTED * max(world.spread)
     planted = [_outcome(world, rng, effect).pairs[0] for _ in range(repeats // 8)]
     seeds = [pair.decided_at for pair in planted if pair.verdict == Verdict.REFUTED and pair.decided_at]
@@ -162,14 +167,27 @@ def _outcome(world: World, rng: np.random.Generator, effect: float = 0.0, margin
         values = _level(world, arm, step) + shared + noise + (effect - world.better if arm == 0 else 0.0)
         losses[name] = np.where(failed[name], COLLAPSED, values)
         allowances[name] = found[arm].allowance
-    pairs = judge(losses, margin, allowances, failed)
-    if any(row.any() for row in failed.values()):
-        # A failure revokes a decision, but a comparison ends once all pairs are decided, so it sees no later failure.
-        for n in range(BLOCK, _SEEDS + 1, BLOCK):
-            pairs = judge(_first(n, losses), margin, allowances, _first(n, failed))
-            if all(pair.verdict != Verdict.UNDECIDED for pair in pairs):
-                break
-    return Outcome(pairs, sum(costs))
+    return Outcome(*_judged(losses, margin, allowances, failed), sum(costs))
+
+
+def _judged(
+    losses: Mapping[str, np.ndarray],
+    margin: float,
+    allowances: Mapping[str, float],
+    failed: Mapping[str, np.ndarray],
+) -> tuple[tuple[PairState, ...], bool]:
+    """The pairs where a comparison ends, and whether a look called a difference: a budget may end at any of them.
+
+    The first failure of an activation revokes decisions, so what was decided is read before each. But a comparison in
+    which every pair is decided has ended, and sees no later failure.
+    """
+    called, pairs = False, ()
+    for n in sorted({int(row.argmax()) for row in failed.values() if row.any()} - {0} | {_SEEDS}):
+        pairs = judge(_first(n, losses), margin, allowances, _first(n, failed))
+        called |= any(pair.verdict in DIFFERENT for pair in pairs)
+        if all(pair.verdict != Verdict.UNDECIDED for pair in pairs):
+            break
+    return pairs, called
 
 
 def _first(n: int, rows: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -205,7 +223,7 @@ def _search(world: World, arm: int, rng: np.random.Generator) -> tuple[search.Fo
     known: dict[float, search.Progress] = {}
     noise: dict[float, np.ndarray] = {}
     shared, fates = rng.normal(size=n), rng.uniform(size=n)
-    while isinstance(tasks := search.next_tasks(known, _START), tuple):
+    while isinstance(tasks := search.next_tasks(known, _START, len(world.bends)), tuple):
         for rate, rung in tasks:
             part, step = rung / search.RUNGS, _step(rate)
             runs += n * (part - (known[rate].rung / search.RUNGS if rate in known else 0))

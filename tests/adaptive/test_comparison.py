@@ -32,7 +32,7 @@ from actlab.workdir import records
 CALIBRATED = Comparison._calibrated
 
 
-def three_rates(known, start):
+def three_rates(known, start, _n_activations):
     """A short search: three rates for a quarter, the best of them to its end."""
     tasks = [Task(rate, 1) for rate in (start / 4, start, start * 4) if rate not in known]
     best = min(known, key=lambda rate: sum(known[rate].losses), default=start)
@@ -142,7 +142,7 @@ def test_a_search_without_a_rate_leaves_its_reason_in_place_of_an_older_answer(c
     assert "is not over" in (tmp_path / "w/answer.json").read_text()
     with pytest.raises(UserError, match="w is a comparison that has trained no model"):
         trained.load(tmp_path / "w")
-    monkeypatch.setattr("actlab.adaptive.search.next_tasks", lambda _, start: Found(start, "none learned", np.inf))
+    monkeypatch.setattr("actlab.adaptive.search.next_tasks", lambda _, start, n: Found(start, "none learned", np.inf))
     with pytest.raises(UserError, match="train longer"):
         compare(config, tmp_path / "w", 20.0)
     for name in ("answer.json", "index.html"):

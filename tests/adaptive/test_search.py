@@ -138,11 +138,11 @@ def test_rates_at_which_only_the_end_fails_do_not_hide_a_lower_one_that_learns()
     assert found.rate < 1.2e-3 and math.isfinite(found.allowance)
 
 
-def trained(losses_by_place, failed_from=math.inf, start=1e-3):
-    """Rates trained to the end, by their number of steps from the start; a loss for each seed."""
+def trained(losses_by_place, failed=None, start=1e-3):
+    """Rates trained to the end, by their number of steps from the start; a loss for each seed, and which failed."""
     rates = {place: float(f"{start * STEP**place:.4g}") if place else start for place in losses_by_place}
     return {
-        rates[place]: Progress(RUNGS, tuple(losses), (place >= failed_from, False))
+        rates[place]: Progress(RUNGS, tuple(losses), (failed or {}).get(place, (False, False)))
         for place, losses in losses_by_place.items()
     }
 
@@ -182,11 +182,13 @@ def test_a_flat_valley_is_fitted_by_five_rates_unless_they_are_no_parabola(dip):
     assert found.unresolved == "" and found.rate == float(f"{1e-3 * STEP**vertex:.3g}")
 
 
-def test_beside_a_rate_that_fails_the_loss_falls_at_most_as_far_as_in_the_step_before():
+def test_beside_a_rate_at_which_all_fail_the_loss_falls_no_further_than_in_the_step_before():
     losses = {-2: (0.9, 1.1), -1: (0.5, 0.52), 0: (0.2, 0.24), 1: (0.3, 0.3)}
-    found = next_tasks(trained(losses, failed_from=1), 1e-3)
+    found = next_tasks(trained(losses, {1: (True, True)}), 1e-3)
     of_usable = np.array([losses[place] for place in (-2, -1, 0)])
     noise = math.sqrt(np.square(np.diff(of_usable) - np.diff(of_usable).mean()).sum() / 2 / 2)
     assert found.rate == 1e-3 and "failed" in found.unresolved
     # A difference of two means, each of two seeds.
     assert found.allowance == pytest.approx(0.51 - 0.22 + noise * stats.t.ppf(0.95, 2), rel=1e-9)
+    some = next_tasks(trained(losses, {1: (True, False)}), 1e-3)
+    assert "failed" in some.unresolved and some.allowance == math.inf

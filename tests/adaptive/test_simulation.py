@@ -13,8 +13,7 @@ from actlab.analysis.effects import Verdict
 
 
 def world(words):
-    (found,) = [one for one in WORLDS if words in one.name]
-    return found
+    return next(one for one in WORLDS if words in one.name)
 
 
 def of_world(words, repeats=100):
@@ -23,7 +22,10 @@ def of_world(words, repeats=100):
 
 @pytest.mark.parametrize(
     "words",
-    ["optima between rates", "30% of the seeds", "three times as noisy, exp", "three activations", "every run fails"],
+    [
+        *("optima between rates", "30% of the seeds", "three times as noisy, exp", "three activations"),
+        *("six activations, beyond", "six activations, 10%"),
+    ],
 )
 def test_worlds_hold(words):
     check = of_world(words)
@@ -46,7 +48,7 @@ def test_rates_that_are_not_the_best_are_found(monkeypatch):
 
 def test_a_bound_beside_a_failing_rate_that_forgets_noise_is_found(monkeypatch):
     monkeypatch.setattr(search._Search, "_sure", lambda self: 0.0)
-    assert not of_world("every run fails").holds
+    assert not of_world("beyond the best rate every run fails").holds
 
 
 def test_failures_that_are_not_passed_on_are_found(monkeypatch):
@@ -85,15 +87,39 @@ def test_all_checks_hold_over_many_comparisons():
     assert [one.name for one in simulation.check(2000, 1) if not one.holds] == []
 
 
-def test_a_comparison_ends_when_it_is_decided_whatever_fails_later(monkeypatch):
-    def early(losses, margin, allowances, failed):
-        pairs = judgement.judge(losses, margin, allowances, failed)
-        verdict = Verdict.SUPPORTED if 10 <= len(losses["0"]) < 20 else Verdict.UNDECIDED
-        return tuple(dataclasses.replace(pair, verdict=verdict) for pair in pairs)
+def judged(failing_at, **noise):
+    """Three activations, the first two apart by 10 sd; the first fails with one seed."""
+    rng = np.random.default_rng(0)
+    losses = {name: base + noise.get(name, 1.0) * rng.normal(size=40) for name, base in (("a", 10), ("b", 0), ("c", 5))}
+    failed = {name: np.arange(40) == (failing_at if name == "a" else -1) for name in losses}
+    return simulation._judged(losses, 0.25, dict.fromkeys(losses, 0.0), failed)
 
-    monkeypatch.setattr(simulation, "judge", early)
-    failing = dataclasses.replace(WORLDS[0], collapse=0.5)
-    assert simulation._outcome(failing, np.random.default_rng(0)).pairs[0].verdict == Verdict.SUPPORTED
+
+def test_a_comparison_ends_when_it_is_decided_whatever_fails_later():
+    pairs, called = judged(failing_at=25)
+    assert called and [pair.verdict for pair in pairs] == [Verdict.REFUTED, Verdict.REFUTED, Verdict.SUPPORTED]
+
+
+def test_a_call_that_a_later_failure_revokes_counts():
+    pairs, called = judged(failing_at=25, c=1000.0)
+    assert called and pairs[0].verdict == Verdict.UNDECIDED and pairs[0].seeds == 40
+    assert not judged(failing_at=0, c=1000.0)[1]
+
+
+def test_a_bound_beside_a_rate_where_one_seed_fails_is_found_wrong(monkeypatch):
+    def bounded(self, best):
+        """As where every run fails."""
+        return 1.0 if best - 1 in self._usable and best + 1 in self.at else math.inf
+
+    monkeypatch.setattr(search._Search, "_beyond", bounded)
+    assert not of_world("six activations, 10%").holds
+
+
+def test_with_more_activations_the_allowances_are_wider():
+    known = dict(zip((1e-3 / 1.5, 1e-3, 1.5e-3), ((2.0, 2.1), (1.0, 1.2), (9.0, 9.0)), strict=True))
+    of = {rate: search.Progress(search.RUNGS, losses, (losses[0] == 9,) * 2) for rate, losses in known.items()}
+    two, six = (search.next_tasks(of, 1e-3, n).allowance for n in (2, 6))
+    assert math.isfinite(six) and 2 * two < six
 
 
 def test_where_the_first_rates_diverge_a_lower_one_is_found():
