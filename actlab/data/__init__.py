@@ -9,7 +9,7 @@ from actlab.data.datasets import STORY_GRAMMAR, TINY_STORIES
 from actlab.data.sources import FIELD, N_STORIES, SPLITS
 from actlab.errors import UserError, suggestion
 
-__all__ = ["FIELD", "N_STORIES", "Split", "TokenCache", "open_tokens", "prepare", "prepare_text", "resolve_name"]
+__all__ = ["FIELD", "N_STORIES", "Split", "TokenCache", "open_tokens", "prepare", "prepare_text", "resolve_name", "vocabulary"]
 
 
 def resolve_name(name: str, directory: str | Path, task: str = "") -> str:
@@ -75,6 +75,13 @@ def open_tokens(
             "the token after it: lower model.context or take more text."
         )
     return cache.ensure(dataset, tokenizer, directory, task=task, show=progress)
+
+
+def vocabulary(name: str, directory: str | Path, tokenizer: str, *, n_stories: int = N_STORIES) -> str | None:
+    """The hash of the tokenizer whose tokens of a dataset are there under that name, or None."""
+    dataset = datasets.find(name, Path(directory), n_stories=n_stories)
+    folder = None if dataset is None else cache.folder_of(dataset.root, tokenizer)
+    return cache.read_meta(folder).tokenizer_hash if folder is not None and folder.is_dir() else None
 
 
 def prepare(

@@ -21,7 +21,9 @@ from actlab.files import digest, sha256, signed
 BUILDER_VERSION = 2
 _COUNTED = 2**24
 META = "meta.json"
-VERIFY_BYTES = 1 << 30  # caches up to this size are hashed at each opening, of larger ones only the sizes are checked
+# Caches up to this size, TinyStories as bytes among them, are hashed at each opening, which takes about a second per
+# GiB. Of larger ones only the sizes are checked.
+VERIFY_BYTES = 4 << 30
 
 
 @dataclasses.dataclass(frozen=True)

@@ -220,7 +220,13 @@ def test_a_run_is_probed_on_its_own_text_with_its_own_tokenizer(small_sweep, pla
     config = replace(small_sweep, sweep=(), **own, **{"model.activation": "relu"})
     assert session.run(config, "own", place / "own", ["test"]) == 0
     (reached,) = (row["loss"] for row in metrics(place / "own") if (row["split"], row["step"]) == ("validation", 12))
+    caches = place / "data" / name / "tokens"
     assert f"{reached:.4f} nats/token" in commands.run(probe.main, "own", *FAST[:2])
+    assert [path.name for path in caches.iterdir()] == ["bpe-270"], "the text is not tokenized again"
+    shutil.rmtree(caches)
+    assert f"{reached:.4f} nats/token" in commands.run(probe.main, "own", *FAST[:2])
+    actlab.data.open_tokens(name, "data", "bpe:260").folder.rename(caches / "bpe-270")
+    assert f"{reached:.4f} nats/token" in commands.run(probe.main, "own", *FAST[:2]), "not with another vocabulary"
     request = overrides.read(None, overrides.split(["--config.data.packing=padded"])[1], presets.continued)
     start = existing.open_model("own")
     found = existing.config_of(start, request.config, request.overridden, None, "text", QUIET)
