@@ -134,7 +134,7 @@ def compare(
     if text is not None:
         _path("text", text)
         base = config_lib.replace(base, **{"data.name": data.prepare_text(text, base.data.dir, field=field)})
-    label = "compare-" + "-".join(re.sub(r"[^\w.]+", "_", name).strip("_") for name in chosen)
+    label = "compare-" + "-".join(re.sub(r"[^\w.]+", "_", name).strip("_") for name in sorted(chosen))
     if len(label) > _LONGEST_LABEL:
         label = f"compare-{len(chosen)}-activations-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
     named = f"runs/{label}-{config_lib.fingerprint(base)[:8]}"

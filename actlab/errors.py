@@ -5,7 +5,7 @@ import heapq
 import re
 from collections.abc import Iterable
 
-_FEW = 8  # names that are listed whole
+_FEW = 10  # names that are listed whole
 _NEAR = 0.65
 _LONGEST_NAME = 100  # characters that are compared with valid names; the time grows with their square
 _LONGEST = 1000  # characters of a sentence

@@ -123,10 +123,12 @@ class Comparison:
         forecast = self._forecast()
         if not self._begun:
             forecast.require_enough()
-        for line in [f"data        {self._config.data.name}", *forecast.lines()]:
-            self._console.print(line)
-        self._save()
         try:
+            if not self._known["rates"]:
+                self._fix_rates()  # of a search that has ended, before seeds are promised
+            for line in [f"data        {self._config.data.name}", *forecast.lines()]:
+                self._console.print(line)
+            self._save()
             while not self._known["rates"] and self._search(stop):
                 pass
         except _NoRatesError as error:  # the search ended without rates: what an earlier session wrote holds no longer
@@ -192,11 +194,12 @@ class Comparison:
         known = read_json(file, fix)
         if lacking := sorted({*asked, "scales", "rates", "spent", "run_seconds"} - known.keys()):
             raise UserError(f"{file} has no {lacking[0]}: {fix}.")
-        if known["activations"] != asked["activations"]:
+        if sorted(known["activations"]) != sorted(asked["activations"]):
             raise UserError(
-                f"--workdir={self._path} compares {', '.join(known['activations'])}: name these activations in this "
-                "order, or choose another workdir."
+                f"--workdir={self._path} compares {', '.join(known['activations'])}: name these activations, or choose "
+                "another workdir."
             )
+        self._activations = tuple(known["activations"])  # in the order in which they were named first
         self._begun = scales in (None, known["scales"])
         if known["scales"] == 1:
             known["scales"] = 1 if scales is None else scales
@@ -304,20 +307,20 @@ class Comparison:
 
     # The two stages. Each returns whether it goes on.
 
+    def _following(self) -> dict[str, tuple[search.Task, ...] | Found]:
+        """What the search of each activation trains next, or what it found."""
+        known, start, n = self._searched(), self._config.optimizer.learning_rate, len(self._activations)
+        return {name: search.next_tasks(known[name], start, n) for name in self._activations}
+
     def _search(self, stop: StopSignal) -> bool:
-        known = self._searched()
-        wanted: dict[str, dict[float, int]] = {}
-        found: dict[str, Found] = {}
-        start = self._config.optimizer.learning_rate
-        for name in self._activations:
-            following = search.next_tasks(known[name], start, len(self._activations))
-            if isinstance(following, Found):
-                found[name] = following
-            else:
-                wanted[name] = {task.rate: task.rung for task in following}
-        if not wanted:
-            self._fix_rates(found)
+        if self._fix_rates():
             return False
+        known, following = self._searched(), self._following()
+        wanted = {
+            name: {task.rate: task.rung for task in tasks}
+            for name, tasks in following.items()
+            if not isinstance(tasks, Found)
+        }
         cost = sum(
             (rung - (known[name][rate].rung if rate in known[name] else 0)) / search.RUNGS
             for name, rates in wanted.items()
@@ -338,12 +341,15 @@ class Comparison:
                 self._console.print(f"search      {name}, {outcomes.unit_of(self._config.objective)}: {tried}")
         return going
 
-    def _fix_rates(self, found: Mapping[str, Found]) -> None:
-        """Fixes the learning rates, before the first fresh seed: nothing that judges has chosen them.
+    def _fix_rates(self) -> bool:
+        """Whether the search has ended. Then it fixes the rates, before the first fresh seed: no judge has chosen them.
 
         Raises:
             _NoRatesError: if there is no rate to judge at.
         """
+        found = {name: one for name, one in self._following().items() if isinstance(one, Found)}
+        if len(found) < len(self._activations):
+            return False
         if all(math.isinf(one.allowance) for one in found.values()):
             start, table = self._config.optimizer.learning_rate, f"{self._path}/search/results.csv"
             if at_edge := [name for name, one in found.items() if one.unresolved.endswith(search.AT_EDGE)]:
@@ -363,6 +369,7 @@ class Comparison:
         for name, one in found.items():
             why = f", not resolved: {one.unresolved}" if one.unresolved else ""
             self._console.print(f"rate        {name} {one.rate:g}{why}")
+        return True
 
     def _judge(self, stop: StopSignal) -> bool:
         """Trains a block of seeds at a width that needs them, the one with the fewest first."""

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from actlab.adaptive import judgement
-from actlab.console import duration
+from actlab.console import counted, duration
 from actlab.errors import UserError
 
 # Standard deviation of differences paired by seed, in nats per byte, before any are known: ReLU less GELU at 0.12M
@@ -78,7 +78,7 @@ class Forecast:
         if self.search_runs:
             words += (
                 f": once compiled, a run takes about {duration(self.run)}; the search for learning rates about "
-                f"{self.search_runs:.0f} runs, {duration(self.search_runs * self.run)}"
+                f"{counted(round(self.search_runs), 'run')}, {duration(self.search_runs * self.run)}"
             )
         found = [f"budget      {words}"]
         where = ""

@@ -283,7 +283,9 @@ def _gaps(grid: Grid) -> Iterator[str]:
         lacking = len(grid.seeds(*grid.names)) - len(seeds)
         if lacking:
             words = "1 seed lacks a run and is" if lacking == 1 else f"{lacking} seeds lack a run and are"
-            yield f"{name}: {words} left out of pairs"
+            fewest = min(rates, key=lambda rate: len(grid.cells[name][rate]))
+            n_there, n = len(grid.cells[name][fewest]), len(grid.seeds(*grid.names))
+            yield f"{name}: {words} left out of pairs; at {fewest:g} {n_there} of {n} seeds are there"
 
 
 def listed(rates: Sequence[float]) -> str:

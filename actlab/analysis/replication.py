@@ -88,8 +88,8 @@ def _repeat(study: Sequence[Result], run: Result) -> Repeat:
     if len(cell) < 2:
         place = ", ".join([run.activation, f"learning rate {run.learning_rate:g}", *map("=".join, run.axes)])
         raise UserError(
-            f"the study has fewer than two runs of {place}, which an interval needs: train another activation or rate "
-            "again."
+            f"the study has fewer than two runs of {place}, which an interval needs: compare a run that repeats one of "
+            "the study's."
         )
     for one in cell:
         _require_alike(run, one)

@@ -337,6 +337,10 @@ def _result(
             f"{where}: final_loss={result.final_loss} of a finished run is not finite: a run that diverged has "
             "status=diverged, any other must be trained again."
         )
+    for name in ("bytes_per_token", "test_bytes_per_token"):
+        value = getattr(result, name)
+        if value is not None and value <= 0:
+            raise UserError(f"{where}: {name}={value:g} is not above 0: correct the row.")
     if result.lanes < 1:
         raise UserError(f"{where}: lanes={result.lanes} must be 1 or more.")
     return result
@@ -374,7 +378,9 @@ class _Cells:
         if not self._row.get(name, "").strip():
             return None
         value = self.number(name, finite=False)
-        return value if math.isfinite(value) else None
+        if math.isinf(value):
+            raise self._fault(name, "finite number")
+        return None if math.isnan(value) else value
 
     def curve(self) -> tuple[tuple[int, float], ...]:
         """The column "curve"; empty where there is none."""

@@ -9,8 +9,9 @@ TinyStories if that is prepared. The best learning rate of each activation is se
 fixed; fresh seeds follow, the same for all, until every pair is lower, higher or equivalent, or the budget is spent.
 The intervals hold together at 95% however often they are looked at. So Ctrl-C leaves a valid answer, the same command
 goes on, and a larger --budget adds seeds as long as they can decide something. WORKDIR/index.html is the answer as a
-page, WORKDIR/answer.json for programs. --scales=3 judges at three widths, the model's and its doublings, with the same
-rates under mup, and says whether each difference grows, shrinks or holds.
+page, WORKDIR/answer.json for programs; without --workdir it is runs/compare-NAMES-FINGERPRINT. --scales=3 judges at
+three widths, the model's and its doublings, with the same rates under mup, and says whether each difference grows,
+shrinks or holds.
 Exit codes: 0 an answer, which may be "undecided"; 2 the input must change; 130 and 143 stopped.
 """
 

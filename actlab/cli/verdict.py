@@ -51,7 +51,9 @@ def main(argv: Sequence[str]) -> None:
     if len({path.resolve() for path in paths}) < len(paths):
         raise UserError(f"{' '.join(words)} names a folder twice: name each once.")
     if len(paths) > 1 and not given.verdicts and not given.study:
-        raise UserError(f"--verdicts is missing: {len(paths)} tables have no common folder for their verdicts.")
+        raise UserError(
+            f"--verdicts is missing: {len(paths)} tables have no common folder for their verdicts: name a file."
+        )
 
     if given.verdicts:
         command.require_no_device("verdicts", pathlib.Path(given.verdicts))

@@ -74,4 +74,4 @@ def _failures(path: str, given: str) -> Iterator[None]:
             told = " ".join(str(told).split())
         except Exception:  # of an exception of the file's own, which cannot even be printed
             told = ""
-        raise UserError(f"{given}: the file{where} fails with {type(error).__name__}: {told}") from error
+        raise UserError(f"{given}: the file{where} fails with {type(error).__name__}: {told}; correct it.") from error

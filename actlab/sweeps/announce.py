@@ -35,7 +35,7 @@ def header(console: Console, specs: Sequence[ProgramSpec], tokens: TokenCache, t
     """Prints the size of the data, the model of a single run, how long it trains, and the floors."""
     meta = tokens.meta
     console.print(
-        f"            {meta.n_documents['train']:,} training documents, {meta.n_tokens['train']:,} tokens "
+        f"            {counted(meta.n_documents['train'], 'training document')}, {meta.n_tokens['train']:,} tokens "
         f"({meta.tokenizer}), fingerprint {tokens.fingerprint[:12]}"
     )
     if len(specs) == 1 and len(specs[0].names) == 1:

@@ -72,6 +72,8 @@ def of(config: Config) -> Origin | None:
         return _ours(name, folder, run or None)
     if _is_hugging_face(folder):
         return _theirs(name, folder)
+    if not folder.exists():
+        raise UserError(f"{FIELD}={name!r} does not exist: train it first, or name another checkpoint.")
     raise UserError(
         f"{FIELD}={name!r} is neither a trained workdir of actlab.main nor a Hugging Face directory: name one of these."
     )

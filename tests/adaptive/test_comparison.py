@@ -131,8 +131,10 @@ def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(c
     assert "used up" not in forecast(10.0)
     assert "more seeds would decide nothing further" in forecast() and "then about" not in forecast()
 
+    again = compare(config, tmp_path / "whole", 10.0, names=("tanh", "relu"))
+    assert [one.name for one in again.activations] == ["relu", "tanh"], "whatever the order in which they are named"
     with pytest.raises(UserError, match="compares relu, tanh"):
-        compare(config, tmp_path / "whole", 90.0, names=("tanh", "relu"))
+        compare(config, tmp_path / "whole", 90.0, names=("gelu", "relu"))
     with pytest.raises(UserError, match="config.data.batch_size is 4 there and 8 here"):
         compare(replace(config, **{"data.batch_size": 8}), tmp_path / "whole", 90.0)
 
@@ -143,8 +145,9 @@ def test_a_search_without_a_rate_leaves_its_reason_in_place_of_an_older_answer(c
     with pytest.raises(UserError, match="w is a comparison that has trained no model"):
         trained.load(tmp_path / "w")
     monkeypatch.setattr("actlab.adaptive.search.next_tasks", lambda _, start, n: Found(start, "none learned", np.inf))
-    with pytest.raises(UserError, match="train longer"):
-        compare(config, tmp_path / "w", 20.0)
+    with pytest.raises(UserError, match="train longer"), (console := Console()).capture() as told:
+        compare(config, tmp_path / "w", 20.0, console=console)
+    assert told.get() == "", "no seeds are promised"
     for name in ("answer.json", "index.html"):
         text = (tmp_path / "w" / name).read_text()
         assert "train longer" in text and "is not over" not in text

@@ -66,6 +66,8 @@ def test_a_run_counts_with_the_lower_of_final_and_initial_loss_a_diverged_one_wi
         ({"test_loss": -3.0}, "test_loss=-3 is below 0"),
         ({"tokens_per_second": -3.0}, "tokens_per_second=-3 is below 0"),
         ({"steps": -5}, "steps=-5 is below 0"),
+        ({"test_loss": "inf"}, "test_loss='inf' is not a finite number"),
+        ({"bytes_per_token": 0}, "bytes_per_token=0 is not above 0"),
         ({"lanes": 0}, "lanes=0"),
         ({"data": " "}, "data is empty"),
     ],

@@ -181,9 +181,9 @@ def test_an_override_without_a_value_takes_no_flag_for_one():
         ("values.model = 3", "config.model=3"),
         ("1 / 0", "mine.py.* line 5, .*ZeroDivisionError: division by zero"),
         ("return 3", "mine.py: get_config"),
-        ("}", "line 5, fails with SyntaxError: unmatched '}'$"),
+        ("}", "line 5, fails with SyntaxError: unmatched '}'; correct it.$"),
         ('open("nothere.txt")', "line 5, fails with FileNotFoundError: .*No such file.*'nothere.txt'"),
-        ('{}["depth"]', "line 5, fails with KeyError: depth$"),
+        ('{}["depth"]', "line 5, fails with KeyError: depth; correct it.$"),
         ("import broken_helper", r"line 5, fails with SyntaxError: .*broken_helper.py, line 2\)"),
     ],
 )

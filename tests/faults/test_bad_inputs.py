@@ -137,7 +137,6 @@ FIELDS = [
         finetune__from_checkpoint={LONG: "240", "/dev/zero": "/dev/zero", "nosuch": "nosuch", ":run": "empty"},
         finetune__task={"x": "choose one of"},
         train__dtype={"float8": "choices", "": "choose one of"},
-        train__eval_every={"7": "multiple"},
         devices__lane={"0": "minimum"},
         log__tensorboard={"maybe": "true or false"},
         log__wandb_project={"x\x07": "control"},
@@ -146,7 +145,7 @@ FIELDS = [
         sweep={"1": "an axis at a time"},
     ),
     (f"main {CONFIG} --config.model.n_layers=1000 --config.model.d_model=65536", "n_layers=1000", "parameters"),
-    ("main --confg.seed=1", "unknown flag --confg.seed", "'config'"),
+    ("main --confg.seed=1", "unknown flag --confg.seed", "'--config'"),
     (f"main {CONFIG} --config.data.batch_size=1e6 --config.model.context=1e6", "batch_size=1000000", "tokens"),
 ]
 
