@@ -120,6 +120,12 @@ WORLDS = (
         limit=True,
     ),
     World(
+        "an optimum on the grid and one between its rates, 30% of the seeds collapse at the next rate",
+        (_valley(4.0), _valley(4.0, 0.5)),
+        collapse=(0.3, 0.6),
+        limit=True,
+    ),
+    World(
         "valleys twice as lopsided, one with its optimum between two rates",
         (_lopsided(8.0, tilt=2.0), _lopsided(8.0, 0.5, tilt=2.0)),
         limit=True,
