@@ -120,7 +120,7 @@ WORLDS = (
         limit=True,
     ),
     World(
-        "an optimum on the grid and one between its rates, 30% of the seeds collapse at the next rate",
+        "optima on the grid and half a step beside it, 30% of the seeds collapse at the next rate",
         (_valley(4.0), _valley(4.0, 0.5)),
         collapse=(0.3, 0.6),
         limit=True,
