@@ -134,11 +134,7 @@ def compare(
     if text is not None:
         _path("text", text)
         base = config_lib.replace(base, **{"data.name": data.prepare_text(text, base.data.dir, field=field)})
-    label = "compare-" + "-".join(re.sub(r"[^\w.]+", "_", name).strip("_") for name in sorted(chosen))
-    if len(label) > _LONGEST_LABEL:
-        label = f"compare-{len(chosen)}-activations-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
-    named = f"runs/{label}-{config_lib.fingerprint(base)[:8]}"
-    folder = pathlib.Path(named) if workdir is None else _path("workdir", workdir)
+    folder = _folder(sorted(chosen), base) if workdir is None else _path("workdir", workdir)
     base = _with_data(base, folder / "search" / "config.json")
     console = console or lines()
 
@@ -228,6 +224,14 @@ def _config(config: Configured | None, fields: str) -> Config:
             f"ConfigDict, {fields}."
         )
     return overrides.read(None if config is None else str(config), (), presets.compared).config
+
+
+def _folder(names: Sequence[str], config: Config) -> pathlib.Path:
+    """The workdir of a comparison that names none."""
+    label = "compare-" + "-".join(re.sub(r"[^\w.]+", "_", name).strip("_") for name in names)
+    if len(label) > _LONGEST_LABEL:
+        label = f"compare-{len(names)}-activations-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+    return pathlib.Path(f"runs/{label}-{config_lib.fingerprint(config)[:8]}")
 
 
 def _with_data(config: Config, begun: pathlib.Path) -> Config:

@@ -64,6 +64,22 @@ def test_arguments_of_another_type_are_refused_by_what_they_are(tmp_path, called
         actlab.train(None)
 
 
+def test_a_comparison_has_one_folder_in_whatever_order_its_activations_are_named(monkeypatch, small_sweep, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    folders = []
+
+    def refused(config, chosen, folder, *_, **__):
+        folders.append(folder)
+        raise UserError("enough")
+
+    monkeypatch.setattr("actlab.api.Comparison", refused)
+    for names in (["relu", "gelu"], ["gelu", "relu"], ["gelu", "tanh"]):
+        with pytest.raises(UserError, match="enough"):
+            actlab.compare(names, budget="1h", config=replace(small_sweep, sweep=()))
+    one, same, other = folders
+    assert one == same != other and one.name.startswith("compare-gelu-relu-")
+
+
 def test_what_is_refused_is_told_by_the_names_of_arguments(small_sweep, tmp_path):
     config = replace(small_sweep, sweep=())
     with pytest.raises(UserError, match=r"^scales=2 .* add config\.model\.parametrization=mup"):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from actlab.adaptive import search
-from actlab.adaptive.judgement import PairState, judge, trends
+from actlab.adaptive.judgement import BLOCK, PairState, judge, trends
 from actlab.analysis import validity
 from actlab.analysis.effects import DIFFERENT, Verdict
 from actlab.analysis.validity import COLLAPSED, Check, Law, at_most, residuals
@@ -178,11 +178,12 @@ def _judged(
 ) -> tuple[tuple[PairState, ...], bool]:
     """The pairs where a comparison ends, and whether a look called a difference: a budget may end at any of them.
 
-    The first failure of an activation revokes decisions, so what was decided is read before each. But a comparison in
-    which every pair is decided has ended, and sees no later failure.
+    The first failure of an activation revokes decisions, so what was decided is read at the look before each. But a
+    comparison in which every pair is decided has ended, and sees no later failure.
     """
     called, pairs = False, ()
-    for n in sorted({int(row.argmax()) for row in failed.values() if row.any()} - {0} | {_SEEDS}):
+    failing = {int(row.argmax()) // BLOCK * BLOCK for row in failed.values() if row.any()}
+    for n in sorted(failing - {0} | {_SEEDS}):
         pairs = judge(_first(n, losses), margin, allowances, _first(n, failed))
         called |= any(pair.verdict in DIFFERENT for pair in pairs)
         if all(pair.verdict != Verdict.UNDECIDED for pair in pairs):

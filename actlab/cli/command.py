@@ -188,7 +188,7 @@ def parse(
         words = values(["actlab", *argv])[1:]  # absl skips the first word, the program's name
     except flags.UnrecognizedFlagError as error:
         name = error.flagname.partition(".")[0]  # of --confg.seed, the flag that was meant is --config
-        known = suggestion(f"--{name}", [f"--{one}" for one in values]) if len(values) else "this command has no flags."
+        known = suggestion(name, values) if len(values) else "this command has no flags."
         raise UserError(f"unknown flag --{error.flagname}: {known}") from None
     except flags.IllegalFlagValueError as error:
         # absl writes "flag --NAME=VALUE: reason", where the reason may quote Python.

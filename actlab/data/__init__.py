@@ -18,7 +18,6 @@ __all__ = [
     "prepare",
     "prepare_text",
     "resolve_name",
-    "vocabulary",
 ]
 
 
@@ -85,13 +84,6 @@ def open_tokens(
             "the token after it: lower model.context or take more text."
         )
     return cache.ensure(dataset, tokenizer, directory, task=task, show=progress)
-
-
-def vocabulary(name: str, directory: str | Path, tokenizer: str, *, n_stories: int = N_STORIES) -> str | None:
-    """The hash of the tokenizer whose tokens of a dataset are there under that name, or None."""
-    dataset = datasets.find(name, Path(directory), n_stories=n_stories)
-    folder = None if dataset is None else cache.folder_of(dataset.root, tokenizer)
-    return cache.read_meta(folder).tokenizer_hash if folder is not None and folder.is_dir() else None
 
 
 def prepare(

@@ -21,9 +21,9 @@ from actlab.files import digest, sha256, signed
 BUILDER_VERSION = 2
 _COUNTED = 2**24
 META = "meta.json"
-# Caches up to this size, TinyStories as bytes among them, are hashed at each opening, which takes about a second per
-# GiB. Of larger ones only the sizes are checked.
-VERIFY_BYTES = 4 << 30
+# Caches up to this size, TinyStories as bytes among them (4.4 GB), are hashed at each opening, which takes about a
+# second per GiB. Of larger ones only the sizes are checked.
+VERIFY_BYTES = 5 << 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,6 +139,8 @@ def ensure(dataset: Dataset, tokenizer: str, directory: Path, *, task: str = "",
     """
     tokenizers.check(tokenizer)
     folder = folder_of(dataset.root, tokenizer)
+    if tokenizer.startswith("dir:") and not folder.exists():
+        folder = _of_equal_vocabulary(dataset, tokenizer, directory) or folder
     if not _is_current(folder, dataset, tokenizer, directory):
         with preparing.locked(directory, dataset.root.name, show=show):
             # Another process may have made it while this one waited.
@@ -148,6 +150,16 @@ def ensure(dataset: Dataset, tokenizer: str, directory: Path, *, task: str = "",
                 make(dataset, tokenizers.make(tokenizer, directory, texts), folder, show=show)
     tokens = open_cache(folder)
     return dataclasses.replace(tokens, labels=_labels(task, dataset, directory, show=show)) if task else tokens
+
+
+def _of_equal_vocabulary(dataset: Dataset, tokenizer: str, directory: Path) -> Path | None:
+    """A cache of the same tokens: a run keeps the tokenizer of its training, a bpe:SIZE, in a folder of its own."""
+    wanted = tokenizers.make(tokenizer, directory, ()).hash
+    for meta in caches(dataset.root, []):
+        folder = folder_of(dataset.root, meta.tokenizer)
+        if meta.tokenizer_hash == wanted and _is_current(folder, dataset, tokenizer, directory):
+            return folder
+    return None
 
 
 def folder_of(root: Path, tokenizer: str) -> Path:

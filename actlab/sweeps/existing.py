@@ -113,12 +113,6 @@ def config_of(
         own = config_lib.flat(trained.find(folder, run or None).config)
         names = ("name", "dir", "n_stories", "packing", "corruption", "mask_fraction")
         changes |= {path: own[path] for path in (f"data.{name}" for name in names) if path not in chosen}
-        if (kept := changes.get("data.tokenizer")) is not None:
-            place = changes.get("data.dir", config.data.dir)
-            stories = changes.get("data.n_stories", config.data.n_stories)
-            known = data.vocabulary(own["data.name"], place, own["data.tokenizer"], n_stories=stories)
-            if known == tokenizers.make(kept, pathlib.Path(place), ()).hash:
-                changes["data.tokenizer"] = own["data.tokenizer"]  # the tokens that it was trained on
     return config_lib.replace(config, **changes)
 
 

@@ -139,6 +139,13 @@ def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(c
         compare(replace(config, **{"data.batch_size": 8}), tmp_path / "whole", 90.0)
 
 
+def test_the_search_knows_how_many_activations_share_the_allowances(config, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("actlab.adaptive.search.next_tasks", lambda *given: asked.append(given) or Found(1.0, "", 0.0))
+    comparison = Comparison(config, ("relu", "tanh", "gelu"), tmp_path / "w", 1.0, ["test"], Console(quiet=True))
+    assert comparison._fix_rates() and [n for _, _, n in asked] == [3, 3, 3]
+
+
 def test_a_search_without_a_rate_leaves_its_reason_in_place_of_an_older_answer(config, tmp_path, monkeypatch):
     compare(config, tmp_path / "w", 20.0, StopAt(5))
     assert "is not over" in (tmp_path / "w/answer.json").read_text()

@@ -115,6 +115,14 @@ def test_a_bound_beside_a_rate_where_one_seed_fails_is_found_wrong(monkeypatch):
     assert not of_world("six activations, 10%").holds
 
 
+def test_the_simulated_search_knows_how_many_activations_there_are(monkeypatch):
+    asked = []
+    monkeypatch.setattr(search, "next_tasks", lambda *given: asked.append(given[-1]) or Found(1e-3, "", 0.0))
+    for words in ("three activations", "six activations, 10%"):
+        simulation._search(world(words), 0, np.random.default_rng(0))
+    assert asked == [3, 6]
+
+
 def test_with_more_activations_the_allowances_are_wider():
     known = dict(zip((1e-3 / 1.5, 1e-3, 1.5e-3), ((2.0, 2.1), (1.0, 1.2), (9.0, 9.0)), strict=True))
     of = {rate: search.Progress(search.RUNGS, losses, (losses[0] == 9,) * 2) for rate, losses in known.items()}

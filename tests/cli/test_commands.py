@@ -213,7 +213,7 @@ def test_so_is_one_while_the_command_is_still_imported(monkeypatch):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--tmies=2"], ["--tmies", "'--times'"]),
+        (["--tmies=2"], ["--tmies", "'times'"]),
         (["--times=0"], ["--times=0", "positive integer"]),
         (["--times=many"], ["--times=many", "positive integer"]),
         (["--rate=fast: very"], ["--rate=fast", "number"]),

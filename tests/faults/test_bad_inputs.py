@@ -145,7 +145,7 @@ FIELDS = [
         sweep={"1": "an axis at a time"},
     ),
     (f"main {CONFIG} --config.model.n_layers=1000 --config.model.d_model=65536", "n_layers=1000", "parameters"),
-    ("main --confg.seed=1", "unknown flag --confg.seed", "'--config'"),
+    ("main --confg.seed=1", "unknown flag --confg.seed", "'config'"),
     (f"main {CONFIG} --config.data.batch_size=1e6 --config.model.context=1e6", "batch_size=1000000", "tokens"),
 ]
 

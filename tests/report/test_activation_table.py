@@ -90,7 +90,7 @@ def test_a_number_that_is_none_or_not_a_number_is_a_dash():
         (["--plot="], "--plot is empty: name a folder"),
         (["names=relu"], "write --names=relu"),
         (["--scale=wide"], "--scale=wide is not valid"),
-        (["--nmaes=gelu"], "did you mean '--names'"),
+        (["--nmaes=gelu"], "did you mean 'names'"),
     ],
 )
 def test_bad_input_is_refused(arguments, words):
