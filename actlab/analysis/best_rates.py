@@ -79,17 +79,17 @@ def left_out(curves: Curves, degree: Literal[2, 3]) -> Float64[np.ndarray, "n"]:
     its two neighbours, and a seed's loss there that of the parabola through its own three losses. With degree 3 it is
     the minimum of the cubic through the next rate too, on the side of the lower neighbour or else on the other, and the
     others' cubic term is added to the seed's loss; its own loss at the fourth rate is not read, where noise may be
-    large. Without a fourth rate, or where a run failed there, the term is 0. A loss falls no farther below the lowest
-    mean than a convex curve through the others' means can; where losses are level and then rise steeply, a parabola
-    would. At an edge, or beside a rate at which a run failed, the best rate is that of the lowest mean. With a single
-    seed, that seed chooses.
+    large. Without a fourth rate, or where every run failed there, the term is 0. A loss falls no farther below the
+    lowest mean than a convex curve through the others' means can; where losses are level and then rise steeply, a
+    parabola would. Where some runs failed beside the best rate, the others say how the loss goes on there
+    (`_completed`). At an edge, beside a rate at which every run failed, and where a run failed at the best rate itself,
+    the best rate is that of the lowest mean. With a single seed, that seed chooses.
     """
-    n_seeds = curves.chosen.shape[1]
-    means_Rn = curves.chosen
-    if n_seeds > 1:
-        means_Rn = (curves.chosen.sum(axis=1, keepdims=True) - curves.chosen) / (n_seeds - 1)
-    lowest_n, seeds = _lowest(means_Rn), np.arange(n_seeds)
+    lowest_n, seeds = _lowest(_of_others(curves.chosen)), np.arange(curves.chosen.shape[1])
     found = curves.read[lowest_n, seeds]
+    curves = _completed(curves)
+    means_Rn = _of_others(curves.chosen)
+    means_Rn = np.maximum(means_Rn, means_Rn[lowest_n, seeds])  # what failures hid may lie lower
     usable = np.pad(~curves.failed.any(axis=1) & (curves.rates > 0), 2)  # none in the two places beyond each edge
     ok_n = usable[lowest_n + np.array([[1], [2], [3]])].all(axis=0)
     centre, seeds = lowest_n[ok_n], seeds[ok_n]
@@ -109,6 +109,28 @@ def left_out(curves: Curves, degree: Literal[2, 3]) -> Float64[np.ndarray, "n"]:
     most = _convex_dip(curves.rates, means_Rn[:, seeds], centre, np.where(at < 0, -1, 1), usable)
     found[seeds] += of_seed * np.where(dip > most, most / np.where(dip > 0, dip, 1), 1)
     return found
+
+
+def _of_others(losses_Rn: Float64[np.ndarray, "R n"]) -> Float64[np.ndarray, "R n"]:
+    """For each seed the means of the others; a single seed is its own."""
+    n = losses_Rn.shape[1]
+    return (losses_Rn.sum(axis=1, keepdims=True) - losses_Rn) / (n - 1) if n > 1 else losses_Rn
+
+
+def _completed(curves: Curves) -> Curves:
+    """Failed runs filled in where other seeds did not fail: a seed's loss at the best rate, plus the others' change."""
+    at, some_R = best(curves), ~curves.failed.all(axis=1) & curves.failed.any(axis=1)
+    if curves.failed[at].any() or not some_R.any():
+        return curves
+    weights_Rn = ~curves.failed
+    filled = curves.failed & some_R[:, None]
+
+    def fill(losses_Rn: Float64[np.ndarray, "R n"]) -> Float64[np.ndarray, "R n"]:
+        changes_Rn = np.where(weights_Rn, losses_Rn - losses_Rn[at], 0.0)
+        change_R = changes_Rn.sum(axis=1) / np.maximum(weights_Rn.sum(axis=1), 1)
+        return np.where(filled, losses_Rn[at] + change_R[:, None], losses_Rn)
+
+    return Curves(curves.rates, fill(curves.chosen), fill(curves.read), curves.failed & ~filled)
 
 
 def _convex_dip(

@@ -100,6 +100,16 @@ WORLDS = (
     ),
     World("a cliff beyond the next rate of one, the other's optimum beside the grid", (_CLIFF, _valley(4.0, 0.4))),
     World(
+        "lopsided valleys, 30% of the seeds collapse at the top rate, beyond the best",
+        (_lopsided(8.0), _lopsided(8.0, 0.5)),
+        collapse=(0.3,),
+    ),
+    World(
+        "optima on the grid and half a step beside it, 30% of the seeds collapse at the next rate",
+        (_valley(4.0), _valley(4.0, 0.5)),
+        collapse=(0.3, 0.6),
+    ),
+    World(
         "one rate, one arm three times as noisy and skewed",
         ((0.0,), (0.0,)),
         (3.0, 1.0),
@@ -111,18 +121,6 @@ WORLDS = (
     World(
         "lopsided valleys at three rates, one with its optimum between two",
         (_lopsided(8.0)[1:-1], _lopsided(8.0, 0.5)[1:-1]),
-        limit=True,
-    ),
-    World(
-        "lopsided valleys, 30% of the seeds collapse at the top rate, beyond the best",
-        (_lopsided(8.0), _lopsided(8.0, 0.5)),
-        collapse=(0.3,),
-        limit=True,
-    ),
-    World(
-        "optima on the grid and half a step beside it, 30% of the seeds collapse at the next rate",
-        (_valley(4.0), _valley(4.0, 0.5)),
-        collapse=(0.3, 0.6),
         limit=True,
     ),
     World(

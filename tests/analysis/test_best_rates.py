@@ -110,7 +110,8 @@ def test_a_cliff_or_a_failure_in_the_fourth_rate_does_not_move_the_best_rate_wit
     assert found(4.5) == pytest.approx(parabola, abs=1e-9)
     assert found(14.0) == pytest.approx(found(1e6), abs=1e-9) and (found(14.0) < parabola).all()
     assert found(14.0) == pytest.approx(parabola, abs=0.3 / 6)
-    assert found(1e6, failed=[((3, 0)[turn < 0], 0)]) == pytest.approx(parabola, abs=1e-12)
+    last = (3, 0)[turn < 0]
+    assert found(1e6, failed=[(last, seed) for seed in range(3)]) == pytest.approx(parabola, abs=1e-12)
 
 
 @pytest.mark.parametrize("degree", [2, 3])
@@ -147,12 +148,37 @@ def test_the_limit_on_a_seeds_fall_is_that_of_the_others():
 def test_beside_a_failure_at_an_edge_and_where_rates_are_level_it_is_a_rate_of_the_grid(degree):
     rows = [[2.3, 2.4, 2.3], [2.0, 2.1, 2.2], [2.1, 2.2, 2.3]]
     assert left_out(curves(rows), degree).tolist() != rows[1]
-    for place in ((0, 0), (1, 1), (2, 2)):
-        assert left_out(curves(rows, failed=[place]), degree).tolist() == rows[1]
+    for places in ([(0, 0), (0, 1), (0, 2)], [(1, 1)], [(2, 0), (2, 1), (2, 2)]):
+        assert left_out(curves(rows, failed=places), degree).tolist() == rows[1]
     assert left_out(curves(rows[1:], rates=RATES[:2]), degree).tolist() == rows[1]
     level = np.ones((3, 3))
     assert left_out(curves(level), degree).tolist() == [1.0, 1.0, 1.0]
     assert left_out(curves(rows, rates=(0.0, 1e-3, 2e-3)), degree).tolist() == rows[1]
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+@pytest.mark.parametrize("places", [[(0, 0)], [(2, 2)], [(3, 1)], [(2, 0), (2, 1), (3, 0)]])
+def test_where_some_runs_fail_beside_the_best_rate_the_others_tell_how_the_loss_goes_on(degree, places):
+    whole = np.array([[4.2], [4.0], [4.1], [4.4]]) + np.array([0.0, 0.1, 0.3])
+    rows, rates = whole.copy(), np.exp(np.arange(4.0))
+    for place in places:
+        rows[place] = 9.0
+    expected = left_out(curves(whole, rates=rates), degree)
+    assert left_out(curves(rows, failed=places, rates=rates), degree) == pytest.approx(expected, abs=1e-12)
+    assert not np.allclose(expected, whole[1])
+
+
+def test_a_rate_at_which_those_that_did_not_fail_are_lower_counts_as_level_with_the_best():
+    seeds = np.array([0.0, 0.1, 0.3, 0.2, 0.1])
+    rows = np.array([[4.2], [4.0], [3.0]]) + seeds
+    rows[2, :2] = 9.0  # with these its mean is higher
+    # The parabola through 4.2, 4.0, 4.0 at equal steps has slope -0.1 and second difference 0.2 at 4.0. A seed's own is
+    # that through 4.2, 4.0 and 3.0.
+    at = 0.5
+    dip, own = -0.1 * at + 0.1 * at**2, -0.6 * at - 0.4 * at**2
+    found = left_out(curves(rows, failed=[(2, 0), (2, 1)], rates=np.exp(np.arange(3.0))), 2)
+    assert dip < 0 and (found < rows[1]).all()
+    assert found == pytest.approx(4.0 + seeds + own, abs=1e-9)
 
 
 def arms(seed, n_rates=3, n_seeds=5):
