@@ -68,6 +68,7 @@ def test_a_run_counts_with_the_lower_of_final_and_initial_loss_a_diverged_one_wi
         ({"steps": -5}, "steps=-5 is below 0"),
         ({"test_loss": "inf"}, "test_loss='inf' is not a finite number"),
         ({"bytes_per_token": 0}, "bytes_per_token=0 is not above 0"),
+        ({"test_bytes_per_token": -2}, "test_bytes_per_token=-2 is not above 0"),
         ({"lanes": 0}, "lanes=0"),
         ({"data": " "}, "data is empty"),
     ],
