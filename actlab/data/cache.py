@@ -154,12 +154,8 @@ def ensure(dataset: Dataset, tokenizer: str, directory: Path, *, task: str = "",
 
 def _of_equal_vocabulary(dataset: Dataset, tokenizer: str, directory: Path) -> Path | None:
     """A cache of the same tokens: a run keeps the tokenizer of its training, a bpe:SIZE, in a folder of its own."""
-    wanted = tokenizers.make(tokenizer, directory, ()).hash
-    for meta in caches(dataset.root, []):
-        folder = folder_of(dataset.root, meta.tokenizer)
-        if meta.tokenizer_hash == wanted and _is_current(folder, dataset, tokenizer, directory):
-            return folder
-    return None
+    folders = (folder_of(dataset.root, meta.tokenizer) for meta in caches(dataset.root, []))
+    return next((folder for folder in folders if _is_current(folder, dataset, tokenizer, directory)), None)
 
 
 def folder_of(root: Path, tokenizer: str) -> Path:

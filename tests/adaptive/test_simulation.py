@@ -104,6 +104,9 @@ def test_a_call_that_a_later_failure_revokes_counts():
     pairs, called = judged(failing_at=25, c=1000.0)
     assert called and pairs[0].verdict == Verdict.UNDECIDED and pairs[0].seeds == 40
     assert not judged(failing_at=0, c=1000.0)[1]
+    # Seven seeds decide the first pair, but a comparison looks at eight, of which one failed.
+    assert judgement.first_look(3) == 7 and not judged(failing_at=7, c=1000.0)[1]
+    assert judged(failing_at=8, c=1000.0)[1]
 
 
 def test_a_bound_beside_a_rate_where_one_seed_fails_is_found_wrong(monkeypatch):
