@@ -87,10 +87,12 @@ def test_all_checks_hold_over_many_comparisons():
     assert [one.name for one in simulation.check(2000, 1) if not one.holds] == []
 
 
-def judged(failing_at, **noise):
-    """Three activations, the first two apart by 10 sd; the first fails with one seed."""
+def judged(failing_at, apart=10.0, **noise):
+    """Three activations, the first `apart` above the second; it fails with one seed."""
     rng = np.random.default_rng(0)
-    losses = {name: base + noise.get(name, 1.0) * rng.normal(size=40) for name, base in (("a", 10), ("b", 0), ("c", 5))}
+    losses = {
+        name: base + noise.get(name, 1.0) * rng.normal(size=40) for name, base in (("a", apart), ("b", 0), ("c", 5))
+    }
     failed = {name: np.arange(40) == (failing_at if name == "a" else -1) for name in losses}
     return simulation._judged(losses, 0.25, dict.fromkeys(losses, 0.0), failed)
 
@@ -104,9 +106,10 @@ def test_a_call_that_a_later_failure_revokes_counts():
     pairs, called = judged(failing_at=25, c=1000.0)
     assert called and pairs[0].verdict == Verdict.UNDECIDED and pairs[0].seeds == 40
     assert not judged(failing_at=0, c=1000.0)[1]
-    # Seven seeds decide the first pair, but a comparison looks at eight, of which one failed.
-    assert judgement.first_look(3) == 7 and not judged(failing_at=7, c=1000.0)[1]
-    assert judged(failing_at=8, c=1000.0)[1]
+    # Eleven seeds decide the first pair, but a comparison looks at ten and at twelve, of which the last failed.
+    called = judged(failing_at=39, apart=2.8, c=1000.0)[1]
+    assert called and judged(failing_at=12, apart=2.8, c=1000.0)[1]
+    assert not judged(failing_at=11, apart=2.8, c=1000.0)[1]
 
 
 def test_a_bound_beside_a_rate_where_one_seed_fails_is_found_wrong(monkeypatch):
