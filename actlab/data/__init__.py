@@ -9,16 +9,7 @@ from actlab.data.datasets import STORY_GRAMMAR, TINY_STORIES
 from actlab.data.sources import FIELD, N_STORIES, SPLITS
 from actlab.errors import UserError, suggestion
 
-__all__ = [
-    "FIELD",
-    "N_STORIES",
-    "Split",
-    "TokenCache",
-    "open_tokens",
-    "prepare",
-    "prepare_text",
-    "resolve_name",
-]
+__all__ = ["FIELD", "N_STORIES", "Split", "TokenCache", "open_tokens", "prepare", "prepare_text", "resolve_name"]
 
 
 def resolve_name(name: str, directory: str | Path, task: str = "") -> str:
