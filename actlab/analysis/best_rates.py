@@ -119,18 +119,18 @@ def _of_others(losses_Rn: Float64[np.ndarray, "R n"]) -> Float64[np.ndarray, "R 
 
 def _completed(curves: Curves) -> Curves:
     """Failed runs filled in where other seeds did not fail: a seed's loss at the best rate, plus the others' change."""
-    at, some_R = best(curves), ~curves.failed.all(axis=1) & curves.failed.any(axis=1)
-    if curves.failed[at].any() or not some_R.any():
+    at, whole_Rn = best(curves), ~curves.failed
+    n_whole_R1 = whole_Rn.sum(axis=1, keepdims=True)
+    filled_Rn = curves.failed & (n_whole_R1 > 0)
+    if curves.failed[at].any() or not filled_Rn.any():
         return curves
-    weights_Rn = ~curves.failed
-    filled = curves.failed & some_R[:, None]
 
     def fill(losses_Rn: Float64[np.ndarray, "R n"]) -> Float64[np.ndarray, "R n"]:
-        changes_Rn = np.where(weights_Rn, losses_Rn - losses_Rn[at], 0.0)
-        change_R = changes_Rn.sum(axis=1) / np.maximum(weights_Rn.sum(axis=1), 1)
-        return np.where(filled, losses_Rn[at] + change_R[:, None], losses_Rn)
+        changes_Rn = np.where(whole_Rn, losses_Rn - losses_Rn[at], 0.0)
+        change_R1 = changes_Rn.sum(axis=1, keepdims=True) / np.maximum(n_whole_R1, 1)
+        return np.where(filled_Rn, losses_Rn[at] + change_R1, losses_Rn)
 
-    return Curves(curves.rates, fill(curves.chosen), fill(curves.read), curves.failed & ~filled)
+    return Curves(curves.rates, fill(curves.chosen), fill(curves.read), curves.failed & ~filled_Rn)
 
 
 def _convex_dip(
