@@ -342,7 +342,7 @@ class Comparison:
         return going
 
     def _fix_rates(self) -> bool:
-        """Whether the search has ended. Then it fixes the rates, before the first fresh seed: no judge has chosen them.
+        """Whether the search has ended. It then fixes the rates, which no seed of the judgement has chosen.
 
         Raises:
             _NoRatesError: if there is no rate to judge at.
