@@ -89,7 +89,8 @@ def left_out(curves: Curves, degree: Literal[2, 3]) -> Float64[np.ndarray, "n"]:
     found = curves.read[lowest_n, seeds]
     curves = _completed(curves)
     means_Rn = _of_others(curves.chosen)
-    means_Rn = np.maximum(means_Rn, means_Rn[lowest_n, seeds])  # what failures hid may lie lower
+    # Without their failures the others may be lower at another rate, which then counts as level with the best.
+    means_Rn = np.maximum(means_Rn, means_Rn[lowest_n, seeds])
     usable = np.pad(~curves.failed.any(axis=1) & (curves.rates > 0), 2)  # none in the two places beyond each edge
     ok_n = usable[lowest_n + np.array([[1], [2], [3]])].all(axis=0)
     centre, seeds = lowest_n[ok_n], seeds[ok_n]
