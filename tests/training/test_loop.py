@@ -125,6 +125,11 @@ def test_boundaries_depend_on_the_step_alone_and_hit_every_evaluation_and_checkp
     assert ends == [3, 5, 6, 7, 9, 10, 12, 14, 15, 18, 20, 21, 23]
 
 
+def test_checkpoints_are_kept_at_their_own_steps_also_between_evaluations(session, tmp_path, tiny):
+    session(tmp_path / "w", replace(tiny, **{"train.eval_every": 4, "train.checkpoint_every": 5}))
+    assert sorted(int(path.name) for path in (tmp_path / "w/checkpoints").glob("[0-9]*")) == [10, 12]
+
+
 def test_a_diverged_run_ends_with_a_row_that_says_so(session, tmp_path, tiny):
     config = replace(tiny, **{"optimizer.learning_rate": 1e30})
     _, step, stopped = session(tmp_path / "w", config)
