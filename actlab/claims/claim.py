@@ -233,7 +233,9 @@ def full(claim: Claim, finding: Finding) -> RenderableType:
 def _verdict(claim: Claim, finding: Finding) -> Text:
     waits = f" ({', '.join(claim.experiments)})" if claim.experiments else ""
     deciding = [reading for reading in finding.readings if reading.decides]
-    later = ", by a reading chosen after the runs" if deciding and all(one.afterwards for one in deciding) else ""
+    before = {reading.verdict for reading in deciding if not reading.afterwards}
+    rests = any(one.afterwards for one in deciding) and len(before) < 2 and finding.verdict not in before
+    later = ", by a reading chosen after the runs" if rests else ""
     return Text(f"{finding.verdict.words}{waits}{later}", style=STYLE[finding.verdict])
 
 

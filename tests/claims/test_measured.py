@@ -1,6 +1,7 @@
 """Readings computed from tables with a planted truth, and from the committed tables by other arithmetic."""
 
 import csv
+import dataclasses
 import pathlib
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy import stats
 
 from actlab import claims
 from actlab.claims import claim, measured, relu_vs_gelu
+from actlab.claims.claim import Verdict
 from actlab.workdir import records
 
 COMMITTED = pathlib.Path(__file__).parents[2] / "experiments"
@@ -94,6 +96,16 @@ def test_a_stand_in_of_a_study_is_printed_and_does_not_decide(tmp_path):
     (tmp_path / measured.DECODER / "results.csv").unlink()
     finding = settle("B12", tmp_path)
     assert finding.verdict == "supported" and later not in str(claim._verdict(claims.get("B12"), finding))
+
+
+def test_a_verdict_that_an_earlier_reading_gives_alone_does_not_rest_on_a_later_one():
+    told = []
+    for tested in (Verdict.UNDECIDED, Verdict.MIXED, Verdict.SUPPORTED):
+        earlier, later = (claim.Reading("", (claim.Arm("", one, ""),)) for one in (tested, Verdict.MIXED))
+        readings = earlier, dataclasses.replace(later, afterwards=True)
+        finding = claims._with_readings(claim.Finding(Verdict.OPEN, ""), readings)
+        told.append((finding.verdict, "chosen after the runs" in str(claim._verdict(claims.get("B20"), finding))))
+    assert told == [(Verdict.MIXED, True), (Verdict.MIXED, False), (Verdict.MIXED, True)]
 
 
 def test_the_size_of_a_gap_is_a_multiple_of_the_text_s(tmp_path, monkeypatch):
