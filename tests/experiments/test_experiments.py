@@ -41,7 +41,7 @@ PRESETS = {
     ENCODER: ("small", "paper"),
     "width": ("mup", "gain", "gpt2"),
     "scale": ("32", "128"),
-    "gates": ("small", "pair", "char", "paper"),
+    "gates": ("small", "pair", "long", "char", "paper"),
 }
 DATA = {
     "relu_vs_gelu": "auto",
