@@ -6,7 +6,8 @@ size with four times the steps, for ReLU, GELU and SwiGLU.
 Three plain activations and four gated ones at 2/3 of the width, five learning rates a factor of 1.8 apart, ten seeds:
 350 runs. pair: thirty further seeds, 300 runs. long: eight seeds at three rates, 72 runs. Small and pair read 21 bytes
 for each parameter, long 83.
-Expected time: small, pair and long about 2 hours of one CPU core each, 23 seconds a run (long: 90); --dry_run tells that of the machine.
+Expected time: small, pair and long about 2 hours of one CPU core each, 23 seconds a run (long: 90); --dry_run tells
+that of the machine.
 Expected loss: small about 1.2 nats/byte at the better rates, long about 1.0.
 """
 
