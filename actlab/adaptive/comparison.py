@@ -188,6 +188,12 @@ class Comparison:
         if not file.is_file():
             if (self._path / "config.json").is_file():
                 raise UserError(f"--workdir={self._path} belongs to a training: choose another workdir.")
+            made = ("answer.json", "index.html", "search", JUDGED)
+            if foreign := next((name for name in made if (self._path / name).exists()), None):
+                raise UserError(
+                    f"--workdir={self._path} has {foreign}, which no comparison wrote, since {COMPARISON} is missing: "
+                    "choose another workdir."
+                )
             self._begun = False
             return {**asked, "scales": 1 if scales is None else scales, "rates": None, "spent": 0.0, "run_seconds": {}}
         fix = "restore the file, or choose another workdir"

@@ -34,6 +34,8 @@ METRICS, TRACES, RESULTS, MANIFEST = "metrics.jsonl", "traces.jsonl", "results.c
 # Of `actlab compare`: its record, and the workdir of the runs that it judges by.
 COMPARISON, JUDGED = "comparison.json", "judgement"
 SET_ASIDE = "set_aside"
+# What a training writes beside config.json and manifest.json, which say that a folder is its own.
+_MADE = (METRICS, TRACES, RESULTS, "test_documents.npz", "tokenizer", "checkpoints")
 _LARGEST = 2**63  # larger whole numbers are no counts, and too large for arrays
 
 
@@ -57,7 +59,8 @@ class Workdir:
         With `extend` the config may have more runs than the one that began it, of the same design.
 
         Raises:
-            UserError: if it cannot be written or read, or belongs to another config or to a comparison.
+            UserError: if it cannot be written or read, belongs to another config or to a comparison, or has files of
+                these names that are not of a training.
         """
         if "[" in str(self.path.absolute()):  # orbax takes a path for a pattern
             raise UserError(
@@ -66,6 +69,13 @@ class Workdir:
         if (self.path / COMPARISON).is_file():
             raise UserError(f"--workdir={self.path} belongs to a comparison: choose another workdir.")
         self._refuse_other_config(config, extend)
+        if not any((self.path / name).exists() for name in ("config.json", MANIFEST)):
+            # A training would write over them.
+            if foreign := next((name for name in _MADE if (self.path / name).exists()), None):
+                raise UserError(
+                    f"--workdir={self.path} has {foreign}, which no training wrote, since config.json and {MANIFEST} "
+                    "are missing: choose another folder."
+                )
         # The folder itself may not exist yet: then the nearest one above it must be writable.
         place = next(place for place in (self.path, *self.path.absolute().parents) if place.exists())
         if not place.is_dir():

@@ -334,6 +334,14 @@ def test_a_folder_of_a_training_is_none_of_a_comparison_nor_the_reverse(config, 
     assert [file.name for file in (tmp_path / "w").iterdir()] == ["comparison.json"]
 
 
+@pytest.mark.parametrize("name", ["index.html", "answer.json", "search"])
+def test_files_of_somebody_else_are_not_written_over(config, tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(UserError, match=f"has {name}, which no comparison wrote"):
+        compare(config, tmp_path, 30.0)
+    assert (tmp_path / name).read_text() == "mine" and [file.name for file in tmp_path.iterdir()] == [name]
+
+
 @pytest.mark.parametrize("names", [("relu",), ("relu", "relu")])
 def test_a_comparison_needs_two_activations(config, tmp_path, names):
     with pytest.raises(UserError, match="two or more"):

@@ -8,7 +8,7 @@ import pytest
 from actlab import config as config_lib
 from actlab.errors import UserError
 from actlab.files import write_atomically
-from actlab.workdir import records
+from actlab.workdir import documents, records
 from actlab.workdir.records import Workdir
 
 
@@ -99,6 +99,22 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path, tiny, place):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         Workdir(tmp_path / place).check(tiny)
+
+
+@pytest.mark.parametrize("name", [records.RESULTS, records.METRICS, documents.FILE, "tokenizer", "checkpoints"])
+def test_files_of_somebody_else_are_not_written_over(tmp_path, tiny, name):
+    own = tmp_path / name
+    own.write_text("my,own")
+    (tmp_path / "notes.txt").write_text("which nothing here would touch")
+    workdir = records.Workdir(tmp_path)
+    with pytest.raises(UserError, match=f"has {name}, which no training wrote"):
+        workdir.open(tiny)
+    assert own.read_text() == "my,own" and len([*tmp_path.iterdir()]) == 2
+    own.unlink()
+    workdir.open(tiny)
+    workdir.close()
+    own.write_text("ours")
+    workdir.check(tiny)
 
 
 def test_a_place_from_which_no_checkpoint_could_be_read_is_refused(tmp_path, tiny):
