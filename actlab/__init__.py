@@ -1,7 +1,7 @@
 """actlab: which activation should a Transformer use, at which learning rate, and how sure can we be?
 
     answer = actlab.compare(["relu", "gelu"], budget="20m")
-    run = actlab.train("configs/tinystories_gelu.py:small", seed=2)
+    run = actlab.train("configs/tinystories_gelu.py:small", seed=2)    # actlab.load(WORKDIR) reads it again
 
 These and the packages are imported when they are first used: `actlab.activations.get("gelu").fn(x)`. Type checkers read
 their names from __init__.pyi.
@@ -10,8 +10,9 @@ their names from __init__.pyi.
 import importlib as _importlib
 from typing import Any as _Any
 
+_CALLS = ("compare", "load", "train")
 _PACKAGES = tuple("activations analysis claims config data interop models sweeps training workdir".split())
-_CALLS = ("compare", "train")
+__all__ = [*_CALLS, *_PACKAGES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> _Any:
@@ -29,4 +30,4 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return [*_PACKAGES, *_CALLS]
+    return [*__all__]

@@ -10,6 +10,6 @@ from actlab import (
     training as training,
     workdir as workdir,
 )
-from actlab.api import compare as compare, train as train
+from actlab.api import compare as compare, load as load, train as train
 
 __version__: str

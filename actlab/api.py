@@ -1,4 +1,4 @@
-"""The Python API: `actlab.compare` and `actlab.train`, which do what the commands of these names do."""
+"""The Python API: `actlab.compare` and `actlab.train`, as the commands of these names, and `actlab.load`."""
 
 import dataclasses
 import functools
@@ -58,23 +58,26 @@ def _named_as_in_python(function: Callable[P, T]) -> Callable[P, T]:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A trained run: its workdir, its row of results.csv and its logged losses; its model, once that is asked for.
+    """A trained run: its workdir, name, row of results.csv and logged losses; its model, once that is asked for.
 
-    The cells of the row are numbers, but for its names, its status and empty ones.
+    The cells of the row are numbers, but for its names, its status and empty ones; until the run has ended or was
+    stopped there are none.
     """
 
     workdir: pathlib.Path
+    name: str
     result: dict[str, str | float]
     history: Table
 
     @functools.cached_property
     def trained(self) -> trained.Trained:
         """Its newest checkpoint; raises UserError if it diverged, which `result["status"]` says."""
-        return trained.load(self.workdir)
+        return trained.load(self.workdir, self.name)
 
     @property
     def model(self) -> Model:
-        """Its model: `run.model.apply(run.params, tokens)`."""
+        """Its model: `run.model.apply(run.params, tokens)`; raises UserError if its activation was changed since."""
+        trained.require_same_own(Workdir(self.workdir, writes=False), [self.trained.config])
         return self.trained.model
 
     @property
@@ -84,6 +87,7 @@ class Run:
 
     def sample(self, prompt: str = "", **options: Any) -> str:
         """Text that a decoder writes after a prompt; see training.generation.write_text for the options."""
+        trained.require_same_own(Workdir(self.workdir, writes=False), [self.trained.config])
         return self.trained.sample(prompt=prompt, **options)
 
 
@@ -127,13 +131,7 @@ def compare(
         )
     chosen = [catalogue.get(name, "").name for name in names]
     base = _config(config, "with other fields by actlab.config.replace(CONFIG, **{'model.d_model': 32})")
-    if not isinstance(field, str):
-        raise UserError(f"field={shown(field)} must be the name of the text field.")
-    if text is None and field != data.FIELD:
-        raise UserError(f"field={shown(field)} has no effect without text: name a file or a folder of texts.")
-    if text is not None:
-        _path("text", text)
-        base = config_lib.replace(base, **{"data.name": data.prepare_text(text, base.data.dir, field=field)})
+    base = _on_text(base, text, field)
     folder = _folder(sorted(chosen), base) if workdir is None else _path("workdir", workdir)
     base = _with_data(base, folder / "search" / "config.json")
     console = console or lines()
@@ -148,11 +146,19 @@ def compare(
 
 
 @_named_as_in_python
-def train(config: Configured, *, workdir: str | pathlib.Path | None = None, **changes: Any) -> Run:
+def train(
+    config: Configured,
+    *,
+    workdir: str | pathlib.Path | None = None,
+    text: str | pathlib.Path | None = None,
+    field: str = data.FIELD,
+    **changes: Any,
+) -> Run:
     """Trains one run, resumes it, or reads it if it is done.
 
-    `config` is a config file with its preset, a Config or a ConfigDict; `changes` are fields:
-    train("configs/tinystories_gelu.py", seed=2, **{"optimizer.learning_rate": 1e-3}).
+    `config` is a config file with its preset, a Config or a ConfigDict; `text` a file or a folder of texts, which JSON
+    lines and Parquet have in a `field`; `changes` are fields: train("configs/tinystories_gelu.py", seed=2,
+    **{"optimizer.learning_rate": 1e-3}).
 
     Raises:
         UserError: for whatever `actlab.main` refuses, and for a config with a sweep.
@@ -165,14 +171,32 @@ def train(config: Configured, *, workdir: str | pathlib.Path | None = None, **ch
     one = config_lib.replace(_config(config, fields), **changes)
     if one.sweep:
         raise UserError("config.sweep is set: actlab.train trains one run; train a sweep with actlab.main.")
+    if text is not None and "data.name" in changes:
+        raise UserError("text and data.name both name a text: leave one out.")
+    one = _on_text(one, text, field)
     label = pathlib.Path(at_colon(str(config))[0]).stem if isinstance(config, (str, pathlib.Path)) else "train"
     # Named before the data is known, which fills in open fields: the name follows from the call alone.
     folder = session.default_workdir(label, one) if workdir is None else _path("workdir", workdir)
     if code := session.run(_with_data(one, folder / "config.json"), label, folder, ["actlab.train"]):
         raise KeyboardInterrupt(f"stopped with exit code {code}: the same call resumes")
+    return load(folder)
+
+
+@_named_as_in_python
+def load(workdir: str | pathlib.Path, run: str | None = None) -> Run:
+    """A run of a workdir, which may still be training; `run` is its name, needed if the workdir has several.
+
+    Raises:
+        UserError: for a folder without runs, or without one of that name.
+    """
+    folder = trained.with_runs(_path("workdir", workdir))
+    if run is not None and not isinstance(run, str):
+        raise UserError(f"run={shown(run)} must be the name of a run.")
+    name = trained.name_of(folder, run)
     records = Workdir(folder, writes=False)
-    result = {name: cell if name in _TEXTS else _number(cell) for name, cell in records.results()[0].items()}
-    return Run(folder, result, Table(records.metrics()))
+    row = next((row for row in records.results() if row["run"] == name), {})
+    result = {column: cell if column in _TEXTS else _number(cell) for column, cell in row.items()}
+    return Run(folder, name, result, Table([row for row in records.metrics() if row["run"] == name]))
 
 
 def budget_seconds(text: str) -> float:
@@ -232,6 +256,18 @@ def _folder(names: Sequence[str], config: Config) -> pathlib.Path:
     if len(label) > _LONGEST_LABEL:
         label = f"compare-{len(names)}-activations-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
     return pathlib.Path(f"runs/{label}-{config_lib.fingerprint(config)[:8]}")
+
+
+def _on_text(config: Config, text: str | pathlib.Path | None, field: str) -> Config:
+    """The config on a text of one's own, which is prepared; as it is without one."""
+    if not isinstance(field, str):
+        raise UserError(f"field={shown(field)} must be the name of the text field.")
+    if text is None:
+        if field != data.FIELD:
+            raise UserError(f"field={shown(field)} has no effect without text: name a file or a folder of texts.")
+        return config
+    name = data.prepare_text(_path("text", text), config.data.dir, field=field)
+    return config_lib.replace(config, **{"data.name": name})
 
 
 def _with_data(config: Config, begun: pathlib.Path) -> Config:

@@ -7,6 +7,7 @@
   python -m actlab.main --config=runs/mine/config.json --workdir=runs/mine_again    (the same runs once more)
   python -m actlab.main --config=runs/mine/config.json --run=relu-lr0.01-seed2    (one run of a sweep, by itself)
   python -m actlab.main --config=configs/tinystories_gelu.py:small --activations=mine.py --config.model.activation=mine
+  python -m actlab.main --config=configs/tinystories_gelu.py:small --text=corpus/    (on one's own text)
   python -m actlab.main --config=my_study.py --workdir=runs/study --extend   (more seeds than it was begun with)
   python -m actlab.main --config=configs/tinystories_gelu.py --profile=trace
 
@@ -64,6 +65,7 @@ def main(argv: Sequence[str]) -> int:
         target.require_compiler()  # before data is prepared
     command.register_activations(given.activations)
     request = overrides.read(source, changes)
+    command.require_one_text(given, request)
     if given.run is not None:
         config = sweep.find(request.config, given.run, request.overridden).config
     else:
@@ -81,6 +83,7 @@ def main(argv: Sequence[str]) -> int:
     if not given.compilation_cache:
         jax.config.update("jax_enable_compilation_cache", False)
     devices.join_processes()  # before anything asks jax for its devices
+    config = command.with_text(given, config)
     line = [*command.PYTHON, "actlab.main", *argv]
     return session.run(config, request.label, workdir, line, given.dry_run, profile, given.extend, target)
 

@@ -4,6 +4,7 @@ import importlib.metadata
 import sys
 import types
 
+import commands
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,9 +12,12 @@ import pytest
 
 import actlab
 from actlab import api
+from actlab.activations import Activation, catalogue, elementwise
 from actlab.adaptive.answer import Table
 from actlab.config import replace
 from actlab.errors import UserError
+from actlab.main import main
+from actlab.sweeps import session, trained
 
 
 def test_a_run_is_trained_once_and_read_back(small_sweep, tmp_path):
@@ -29,6 +33,55 @@ def test_a_run_is_trained_once_and_read_back(small_sweep, tmp_path):
     assert isinstance(run.sample("a", n_tokens=3), str)
     again = actlab.train(config, workdir=tmp_path / "w", seed=2, **{"model.activation": "relu"})
     jax.tree.map(np.testing.assert_array_equal, again.params, run.params)
+
+
+def test_a_run_is_loaded_by_its_workdir_and_name(small_sweep, tmp_path, monkeypatch):
+    config = replace(small_sweep, **{"sweep": (("seed", (1, 2)),), "train.n_steps": 4, "model.activation": "relu"})
+    session.run(config, "test", tmp_path / "w", ["test"])
+    run = actlab.load(tmp_path / "w", "relu-lr0.001-seed2")
+    assert (run.name, run.result["seed"], run.result["status"]) == ("relu-lr0.001-seed2", 2, "finished")
+    assert {row["run"] for row in run.history} == {run.name}
+    params = trained.load(tmp_path / "w", "relu-lr0.001-seed2").params
+    jax.tree.map(np.testing.assert_array_equal, params, run.params)
+    with pytest.raises(UserError, match=r"^run is missing: workdir=.* holds 2 runs"):
+        actlab.load(tmp_path / "w")
+    with pytest.raises(UserError, match=r"^run=seed3 is not in workdir=.*seed"):
+        actlab.load(tmp_path / "w", "seed3")
+    with pytest.raises(UserError, match=r"^run=2 must be the name"):
+        actlab.load(tmp_path / "w", 2)
+    with pytest.raises(UserError, match=r"^workdir=.* has no config.json"):
+        actlab.load(tmp_path)
+    (tmp_path / "w/results.csv").unlink()  # as while it is trained
+    assert actlab.load(tmp_path / "w", run.name).result == {}
+
+
+def test_a_model_of_another_function_under_the_same_name_is_refused(small_sweep, tmp_path, monkeypatch):
+    def register(factor):
+        made = Activation("mine", elementwise(lambda x: factor * x * x), "factor x^2", "ours")
+        monkeypatch.setitem(catalogue._records, "mine", made)
+        catalogue.get.cache_clear()
+
+    register(1.0)
+    changes = {"model.activation": "mine", "train.n_steps": 2, "model.init": "gpt2"}
+    run = actlab.train(replace(small_sweep, sweep=()), workdir=tmp_path / "w", **changes)
+    run.sample("a", n_tokens=1)
+    register(2.0)
+    for use in (lambda: run.sample("a", n_tokens=1), lambda: run.model):
+        with pytest.raises(UserError, match="begun with another 'mine'"):
+            use()
+    catalogue.get.cache_clear()
+
+
+def test_a_run_trains_on_a_text_of_ones_own(small_sweep, tmp_path):
+    text = tmp_path / "corpus.txt"
+    text.write_text("".join(f"the {n} of {n * n} is {n * 7}\n<|endoftext|>\n" for n in range(600)))
+    config = replace(small_sweep, **{"sweep": (), "train.n_steps": 2, "data.dir": str(tmp_path / "data")})
+    run = actlab.train(config, workdir=tmp_path / "w", text=text)
+    assert run.result["data"].startswith("text_corpus_txt_")
+    with pytest.raises(UserError, match="both name a text"):
+        actlab.train(config, text=text, **{"data.name": "story_grammar"})
+    out = commands.run(main, f"--config={tmp_path / 'w/config.json'}", f"--text={text}", f"--workdir={tmp_path / 'w'}")
+    assert "already finished" in out
 
 
 def test_a_sweep_is_not_one_run(small_sweep, tmp_path):

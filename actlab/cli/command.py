@@ -24,6 +24,7 @@ from absl import flags, logging
 from rich.console import Console
 from rich.progress import track as rich_track
 
+from actlab import config as config_lib
 from actlab.config import Config, overrides, presets, rules, schema, user_code
 from actlab.errors import UnsharedError, UserError, sentence, suggestion
 from actlab.files import at_colon, cpuinfo, fault_of_path, reason_of
@@ -395,8 +396,9 @@ def built_in_activations() -> frozenset[str]:
 
 
 def define_training(values: flags.FlagValues) -> None:
-    """Defines --workdir and --extend, for `training_workdir`."""
+    """Defines --workdir and --extend, for `training_workdir`, --text and --field."""
     define_path("workdir", None, "Folder to train in.", values)
+    define_text(values)
     flags.DEFINE_bool(
         "extend",
         False,
@@ -449,6 +451,11 @@ def define_model(values: flags.FlagValues) -> None:
     """Defines the flags of a command on a trained model: --run, --text, --field and --activations."""
     define_activations(values)
     flags.DEFINE_string("run", None, "Name of one run of a sweep.", flag_values=values)
+    define_text(values)
+
+
+def define_text(values: flags.FlagValues) -> None:
+    """Defines --text and --field, for `require_one_text`."""
     define_path("text", None, "File or folder of texts.", values)
     flags.DEFINE_string("field", "text", "Name of the text field of JSON Lines and Parquet.", flag_values=values)
 
@@ -489,6 +496,21 @@ def require_one_text(values: flags.FlagValues, request: overrides.Request) -> No
         raise UserError(f"--text={values.text} and --config.data.name both name a text: leave one out.")
     if values.text is None:
         refuse(values, ["field"], "has no effect without --text")
+
+
+def with_text(values: flags.FlagValues, config: Config) -> Config:
+    """The config on the text of --text, which is prepared; as it is without one.
+
+    Raises:
+        UserError: for a text that cannot be read or is too short.
+    """
+    if values.text is None:
+        return config
+
+    from actlab import data
+
+    name = data.prepare_text(values.text, config.data.dir, field=values.field)
+    return config_lib.replace(config, **{"data.name": name})
 
 
 def register_activations(files: Sequence[str]) -> None:

@@ -36,8 +36,7 @@ def main(argv: Sequence[str]) -> int:
     command.define_activations(given)
     flags.DEFINE_string("budget", None, "Total time: 30m, 1h, 2h30m.", flag_values=given)
     command.define_path("workdir", None, "Folder to train in.", given)
-    command.define_path("text", None, "File or folder of texts.", given)
-    flags.DEFINE_string("field", "text", "Name of the text field of JSON Lines and Parquet.", flag_values=given)
+    command.define_text(given)
     flags.DEFINE_integer(
         "scales", None, "Number of widths to judge at: the model's and its doublings.", 1, 8, flag_values=given
     )

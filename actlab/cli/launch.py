@@ -55,6 +55,7 @@ def main(argv: Sequence[str]) -> int:
     command.register_activations(given.activations)
     request = overrides.read(source, changes)
     overrides.require_effect(request)
+    command.require_one_text(given, request)
     command.require_known_activations(request.config)
 
     import jax
@@ -68,7 +69,9 @@ def main(argv: Sequence[str]) -> int:
     executor = launching.Local(given.max_parallel or 1) if local else launching.Slurm(options, given.max_parallel)
     line = [*command.PYTHON, "actlab", "launch", *argv]
     files = tuple(filter(None, (request.code, *given.activations)))
-    return launching.run(request.config, files, request.label, workdir, executor, line, given.extend)
+    return launching.run(
+        command.with_text(given, request.config), files, request.label, workdir, executor, line, given.extend
+    )
 
 
 def _require_executor(name: str | None, options: Sequence[str]) -> None:

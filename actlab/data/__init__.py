@@ -29,7 +29,10 @@ def resolve_name(name: str, directory: str | Path, task: str = "") -> str:
         return TINY_STORIES if datasets.find(TINY_STORIES, directory) else STORY_GRAMMAR
     if not definition.built_in and not datasets.find(name, directory):
         datasets.require_meant(name, directory)
-        hint = f"is not prepared in data.dir={str(directory)!r}: {definition.hint(directory)}"
+        hint = (
+            f"is not prepared in data.dir={str(directory)!r}: set data.dir if it is elsewhere, or "
+            f"{definition.hint(directory)}"
+        )
         if task:
             raise UserError(f"the data of finetune.task={task!r} {hint}.")
         usable = [*datasets.prepared(directory, []), *(one for one in sets.known() if one.built_in)]

@@ -110,7 +110,10 @@ def prepare(
 def check_name(name: str) -> None:
     """Refuses names that cannot be a folder, and reserved ones."""
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
-        raise UserError(f"data.name={name!r} cannot be used: take lower-case letters, digits and _, a letter first.")
+        own = "; to read a file or a folder, write --text=PATH" if re.search(r"[./\\]", name) else ""
+        raise UserError(
+            f"data.name={name!r} cannot be used: take lower-case letters, digits and _, a letter first{own}."
+        )
     if name in RESERVED or (name.startswith(STORY_GRAMMAR) and name != STORY_GRAMMAR):
         raise UserError(f"data.name={name!r} is reserved: take another name.")
 

@@ -161,7 +161,8 @@ def swap(
         )
     made = {"from": start.digest(), "to": to, "blocks": blocks, "fold": fold}
     record, fix = workdir / RECORD, "choose another folder"
-    if (workdir / "model").is_dir() and not (record.is_file() and read_json(record, fix) == made):
+    written = record.is_file() or (workdir / "model").is_dir()
+    if written and not (record.is_file() and read_json(record, fix) == made):
         raise UserError(f"--workdir={workdir} holds another model than this swap makes: {fix}.")
     changes: dict[str, Any] = {
         "finetune.swap.from": config.model.activation,

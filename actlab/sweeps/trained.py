@@ -79,11 +79,8 @@ class Found(NamedTuple):
 def find(workdir: pathlib.Path, run: str | None = None) -> Found:
     """A run as its workdir describes it, without its parameters; raises UserError as `load` does."""
     workdir = with_runs(workdir)
-    if not (workdir / "config.json").is_file():
-        raise UserError(f"--workdir={workdir} has no config.json: name a folder that a training wrote.")
-    config = config_lib.load(workdir / "config.json")
-    parts = manifest.parts(Workdir(workdir))
-    name = _name(workdir, run, [name for names in parts.values() for name in names])
+    name = name_of(workdir, run)
+    config, parts = config_lib.load(workdir / "config.json"), manifest.parts(Workdir(workdir))
     part, names = next((part, names) for part, names in parts.items() if name in names)
     tokenizer = tokenizers.load(
         workdir / "tokenizer", "restore it, or copy the folder `tokenizer` of the prepared tokens in data.dir"
@@ -145,7 +142,11 @@ def load(workdir: str | pathlib.Path, run: str | None = None) -> Trained:
     return Trained(config, model, jax.tree.map(lambda array_R: array_R[index], state.params), tokenizer, step)
 
 
-def _name(workdir: pathlib.Path, run: str | None, names: list[str]) -> str:
+def name_of(workdir: pathlib.Path, run: str | None = None) -> str:
+    """The name of a run, which may be left out if there is one; raises UserError as `load` does."""
+    if not (workdir / "config.json").is_file():
+        raise UserError(f"--workdir={workdir} has no config.json: name a folder that a training wrote.")
+    names = [name for part in manifest.parts(Workdir(workdir)).values() for name in part]
     if not names and (workdir / "jobs").is_dir():
         raise UserError(
             f"--workdir={workdir}: its jobs are not done yet: name the folder of one, {workdir}/jobs/N, or wait."
