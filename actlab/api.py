@@ -189,6 +189,7 @@ def load(workdir: str | pathlib.Path, run: str | None = None) -> Run:
     Raises:
         UserError: for a folder without runs, or without one of that name.
     """
+    logging.set_verbosity(logging.ERROR)
     folder = trained.with_runs(_path("workdir", workdir))
     if run is not None and not isinstance(run, str):
         raise UserError(f"run={shown(run)} must be the name of a run.")
