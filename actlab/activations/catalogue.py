@@ -142,14 +142,19 @@ def is_built_in(text: str) -> bool:
 
 
 def _place(record: Activation) -> Any:
-    """What tells two functions apart: file, line and bound arguments. A file that is read again makes new objects."""
+    """What tells two functions apart: file, line, bound arguments, and numbers and texts of the function around it.
+
+    A file that is read again makes new objects.
+    """
     fn, arguments = _unwrapped(record.fn)
     code = getattr(fn, "__code__", None)
     if code is None:
         return (record.name, record.fn)
     if not os.path.isfile(code.co_filename):
         return (record.name, "a cell of a notebook")  # which has another name each time that it is run or edited
-    return (record.name, os.path.realpath(code.co_filename), code.co_firstlineno, arguments)
+    around = inspect.getclosurevars(fn).nonlocals if fn.__closure__ else {}
+    set_there = sorted((name, value) for name, value in around.items() if isinstance(value, (numbers.Real, str)))
+    return (record.name, os.path.realpath(code.co_filename), code.co_firstlineno, arguments, set_there)
 
 
 def _unwrapped(fn: Any) -> tuple[Any, tuple[Any, ...]]:

@@ -248,7 +248,12 @@ def curved(sign):
 def test_another_function_of_the_same_name_is_refused_whatever_it_is_wrapped_in():
     make = lambda fn: activations.Activation("curved", fn, "x", "me")
     bent = lambda slope: functools.partial(leaky, slope=slope)
-    for first, same, other in ((curved(1), curved(1), curved(-1)), (bent(0.5), bent(0.5), bent(0.25))):
+    closed = lambda slope: lambda x: leaky(x, slope)
+    for first, same, other in (
+        (curved(1), curved(1), curved(-1)),
+        (bent(0.5), bent(0.5), bent(0.25)),
+        (closed(0.5), closed(0.5), closed(0.25)),
+    ):
         activations.register(make(first))
         activations.register(make(same))
         with pytest.raises(UserError, match="'curved' is taken by me"):
