@@ -125,7 +125,8 @@ def compare(
         raise UserError(f"budget={shown(budget)} must be a time, such as '30m', or a positive number of seconds.")
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         raise UserError(f"names={names!r} must be a list of names, such as ['relu', 'gelu'].")
-    if scales is not None and not (_is_whole(scales) and 1 <= scales <= _MOST_SCALES):
+    is_whole = isinstance(scales, numbers.Integral) and not isinstance(scales, bool)
+    if scales is not None and not (is_whole and 1 <= scales <= _MOST_SCALES):
         raise UserError(
             f"scales={shown(scales)}, the number of widths, must be a whole number from 1 to {_MOST_SCALES}."
         )
@@ -223,10 +224,6 @@ def _number(cell: str) -> str | float:
         return int(cell) if re.fullmatch(r"-?\d+", cell) else float(cell)
     except ValueError:
         return cell  # empty
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def _path(name: str, given: str | pathlib.Path) -> pathlib.Path:

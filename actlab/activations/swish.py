@@ -202,10 +202,6 @@ def _cubic_tail(x: Array) -> tuple[Array, Tail]:
     return a, tail(decay_of_octaves(octaves, low))
 
 
-def _cubic_value(x: Array) -> Array:
-    return _gated(x, *_cubic_tail(x))
-
-
 def _cubic_slope(x: Array) -> Array:
     a, p = _cubic_tail(x)
     linear, cubic = float(LINEAR), float(3 * THIRD) * (a * a)
@@ -237,7 +233,7 @@ def _cubic_slope_of(a: Array) -> tuple[Array, Array]:
     return high, low + cubic_low * (a * a)
 
 
-_with_gelu_tanh = with_derivatives(*traced_once(_cubic_value, _cubic_slope, _cubic_curvature))
+_with_gelu_tanh = with_derivatives(*traced_once(lambda x: _gated(x, *_cubic_tail(x)), _cubic_slope, _cubic_curvature))
 
 
 @elementwise

@@ -96,6 +96,7 @@ def measure(names: Sequence[str], cases: Sequence[Case], repetitions: int) -> It
 def _row(case: Case, name: str, program: Compiled, seconds: list[float], relu: list[float]) -> dict[str, Any]:
     ratio, low, high = ratio_interval(seconds, relu)
     elements = case.size.tokens * program.width
+    packages = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("jax", "jaxlib"))
     return {
         "setting": case.setting,
         "pass": case.passes,
@@ -112,13 +113,8 @@ def _row(case: Case, name: str, program: Compiled, seconds: list[float], relu: l
         "transcendentals_per_element": round(program.transcendentals / elements, 3),
         "repetitions": len(seconds),
         "device": device_name(),
-        "versions": _versions(),
+        "versions": f"{packages}, Python {platform.python_version()}",
     }
-
-
-def _versions() -> str:
-    packages = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("jax", "jaxlib"))
-    return f"{packages}, Python {platform.python_version()}"
 
 
 def _program(case: Case, activation: Activation) -> Compiled:

@@ -7,9 +7,10 @@ each folder within the study's, where one thing was changed for all runs.
 """
 
 import collections
+import functools
 import operator
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from actlab.analysis.comparison import UNRESOLVED
@@ -40,15 +41,11 @@ def settled(folder: pathlib.Path, known: Mapping[str, tuple[str, ...]]) -> Mappi
                 raise UserError(f"{field} is settled without an experiment: remove it.")
             for of, arm in _arms(entry, study, field):
                 arms.setdefault(id, {}).setdefault(of, []).append(arm)
+    ordered = functools.partial(sorted, key=operator.attrgetter("where"))  # a study's own before its folders'
     return {
-        id: tuple(Reading(of, _ordered(found), somewhere=id in _SOMEWHERE) for of, found in by.items())
+        id: tuple(Reading(of, tuple(ordered(found)), somewhere=id in _SOMEWHERE) for of, found in by.items())
         for id, by in arms.items()
     }
-
-
-def _ordered(arms: Iterable[Arm]) -> tuple[Arm, ...]:
-    """A study's own arms before those of the folders within it."""
-    return tuple(sorted(arms, key=operator.attrgetter("where")))
 
 
 def _entries(path: pathlib.Path) -> dict[str, Any]:

@@ -71,12 +71,10 @@ class TextBuilder(tfds.core.ShardBasedBuilder):
             raise UserError(f"the text of data.name={self._dataset!r} changed while it was read: run again.")
 
     def _shard_iterators_per_split(self, dl_manager: Any) -> dict[str, list[Callable[[], Iterator[Any]]]]:
-        return {split: self._shard_iterators(split) for split in SPLITS}
-
-    def _shard_iterators(self, split: str) -> list[Callable[[], Iterator[Any]]]:
-        # The shards share one reader: TFDS writes them one after the other, so a text is read once.
-        numbered = self._counted(split)
-        return [functools.partial(itertools.islice, numbered, count) for count in self._source.shards[split]]
+        # The shards of a split share one reader: TFDS writes them one after the other, so a text is read once.
+        read = {split: self._counted(split) for split in SPLITS}
+        shards = self._source.shards
+        return {split: [functools.partial(itertools.islice, read[split], n) for n in shards[split]] for split in SPLITS}
 
     def _counted(self, split: str) -> Iterator[tuple[int, dict[str, str | float]]]:
         for number, example in enumerate(self._source.examples(split)):

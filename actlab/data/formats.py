@@ -117,10 +117,6 @@ def _require_field(where: str, field: str, fields: list[str]) -> None:
         raise UserError(f"{where} has no field {field!r}: {suggestion(field, fields)} Set it with --field=NAME.")
 
 
-def _of_gzip(path: Path, field: str) -> Iterator[str]:
-    return _of_lines(path, field, lambda: gzip.open(path))
-
-
 def _of_zstd(path: Path, field: str) -> Iterator[str]:
     import pyarrow as pa  # takes half a second; TFDS brings it
 
@@ -180,7 +176,7 @@ READERS: dict[str, Callable[[Path, str], Iterator[str]]] = {
     ".txt": _of_text,
     ".md": _of_text,
     ".jsonl": lambda path, field: _of_lines(path, field, lambda: path.open("rb")),
-    ".jsonl.gz": _of_gzip,
+    ".jsonl.gz": lambda path, field: _of_lines(path, field, lambda: gzip.open(path)),
     ".jsonl.zst": _of_zstd,
     ".parquet": _of_parquet,
     ".arrow": _of_arrow,

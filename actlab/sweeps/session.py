@@ -443,7 +443,8 @@ class Session:
             row |= {"objective": spec.objective.name, "lanes": len(spec.names)}
             row |= {"trivial_loss": trivial, "bytes_per_token": spec.bytes_per_token}
             row |= {"test_bytes_per_token": spec.test_bytes_per_token}
-            self._rows[name] = row | _scores(spec, name, metrics) | _further_axes(self._axes[name])
+            further = {path: value for path, value in self._axes[name].items() if path not in COLUMNS.values()}
+            self._rows[name] = row | _scores(spec, name, metrics) | further
         names = [name for name in self._spec_of if name in self._rows]
         rows = [self._rows[name] for name in names]
         self._records.write_made({**documents.made(traces, names), RESULTS: table(rows)})
@@ -496,8 +497,3 @@ def _scores(spec: ProgramSpec, name: str, metrics: Sequence[Row]) -> Row:
     for prefix, known in (("", spec.majority), ("test_", spec.test_majority)):
         own |= {f"{prefix}majority_accuracy": known.accuracy, f"{prefix}majority_macro_f1": known.macro_f1}
     return own
-
-
-def _further_axes(place: Row) -> Row:
-    """The axes that have no column of their own in results.csv."""
-    return {path: value for path, value in place.items() if path not in COLUMNS.values()}

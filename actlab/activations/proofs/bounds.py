@@ -135,7 +135,9 @@ def _search(piece: Piece, unit: float, order: int, sign: int, found: _Candidates
     while boxes[0].size or points.size:
         # One evaluation for points, boxes and far points, whose values g approaches in the tails.
         lows, highs = (np.concatenate([end, points, far]) for end in boxes)
-        value, slope = _signed(ranges(piece, lows, highs, order), sign)
+        value, slope = ranges(piece, lows, highs, order)
+        if sign < 0:
+            value, slope = -value, -slope
         found.ceiling = min(found.ceiling, float(np.min(value.high)))
         n_boxes, n_all = boxes[0].size, boxes[0].size + points.size
         _take_points(piece, points, *_part(slice(n_boxes, n_all), value, slope), found)
@@ -153,10 +155,6 @@ def _search(piece: Piece, unit: float, order: int, sign: int, found: _Candidates
                 "so that each side is a polynomial and a rest that vanishes."
             )
     return False
-
-
-def _signed(pair: tuple[Interval, Interval], sign: int) -> tuple[Interval, Interval]:
-    return pair if sign > 0 else (-pair[0], -pair[1])
 
 
 def _flat(slope: Interval) -> np.ndarray:

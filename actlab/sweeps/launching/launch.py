@@ -18,7 +18,6 @@ from actlab.sweeps import announce, session
 from actlab.sweeps.launching import jobs as jobs_lib
 from actlab.sweeps.launching.executors import Local, Slurm
 from actlab.sweeps.launching.jobs import Job
-from actlab.sweeps.session import Prepared
 from actlab.training.loop import StopSignal
 from actlab.workdir import integrity, manifest
 from actlab.workdir.records import Row, Workdir
@@ -61,7 +60,10 @@ def run(
     with records.writing(), contextlib.closing(records):
         if n_before is not None:
             manifest.note_extension(records, n_before, len(prepared.runs))
-        jobs = _write_jobs(prepared, path / "jobs", files)
+        jobs = jobs_lib.make(prepared.config, prepared.specs, path / "jobs", files)
+        prepared.require_same(*(job.workdir for job in jobs))
+        for job in jobs:
+            job.write()
         console.print(f"workdir     {path}")
         of = f"{len(jobs)} for {len(prepared.runs)} runs"
         console.print(f"jobs        {of}, by {executor.name}; each prints to jobs/N.log there")
@@ -78,14 +80,6 @@ def _require_at_rest(records: Workdir) -> int | None:
                 "wait for it to end, then run the same command again."
             )
     return len(sweep.expand(config_lib.load(file))) if file.is_file() else None
-
-
-def _write_jobs(prepared: Prepared, root: pathlib.Path, files: tuple[str, ...]) -> list[Job]:
-    jobs = jobs_lib.make(prepared.config, prepared.specs, root, files)
-    prepared.require_same(*(job.workdir for job in jobs))
-    for job in jobs:
-        job.write()
-    return jobs
 
 
 class Board:
