@@ -14,7 +14,6 @@ from actlab.activations.proofs import intervals, jets
 from actlab.activations.proofs.intervals import INTERVALS, Interval, at, enclose
 from actlab.errors import UserError
 
-FINITE = st.floats(allow_nan=False, allow_infinity=False)
 ENDS = st.floats(allow_nan=False)
 SHARE = st.floats(0, 1)
 

@@ -13,10 +13,6 @@ from scipy import integrate
 from actlab.claims import maths, questions
 
 
-def mp_gelu(z):
-    return z * mpmath.ncdf(z)
-
-
 @pytest.mark.parametrize("z", [-9.3, -2.5, -0.1, 0.0, 0.7, 5.5])
 def test_value_slope_and_curvature_are_float64(z):
     with mpmath.workdps(30):

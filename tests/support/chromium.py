@@ -143,11 +143,6 @@ class Browser:
             ".drawing svg .mark-area path[d], .drawing svg .mark-rule line')).map((one) => one.id)"
         )
 
-    def screenshot(self, path: pathlib.Path, full: bool = True) -> None:
-        """The whole page as PNG."""
-        data = self.cdp("Page.captureScreenshot", format="png", captureBeyondViewport=full)["data"]
-        path.write_bytes(base64.b64decode(data))
-
     def print(self, path: pathlib.Path) -> None:
         """The page as a printer gets it, as PDF."""
         path.write_bytes(base64.b64decode(self.cdp("Page.printToPDF", printBackground=True)["data"]))
