@@ -153,6 +153,7 @@ class Answer:
             if one.failed:
                 found.append(f"{one.failed} of {one.seeds} runs of {one.name} failed at {one.rate:g}.")
         found += [self._over_widths(name, other) for other in states] if self.trends else []
+        found += [self._at_width(one, name, other, states[other]) for one in self.widths[1:] for other in states]
         if len(self.widths) < 2:
             found.append(
                 f"This holds at {self.scale}, this length and initialisation; the option scales=3 asks about other "
@@ -163,8 +164,8 @@ class Answer:
         else:
             last = self.widths[-1]
             first = self.widths[0].width
-            found.append(f"What to take is for width {first}: {self.scale}; width {last.width} has {last.scale}.")
-        return found
+            found.append(f"The answer is for width {first}: {self.scale}; width {last.width} has {last.scale}.")
+        return [sentence for sentence in found if sentence]
 
     def progress(self, width: int) -> list[str]:
         """After seeds of a width: where its pairs stand that are open or were decided by them, and open trends."""
@@ -252,6 +253,23 @@ class Answer:
         if course == "appears":
             return f"A difference appears with the width: {name}'s lead over {other} is {seen} (change {change})."
         return f"{name}'s lead over {other} {course} with the width: {seen} (change {change})."
+
+    def _at_width(self, width: Width, name: str, other: str, at_first: PairState) -> str:
+        """What is decided at a further width and not so at the first."""
+        state = _oriented(width.pairs, name, other) if width.pairs else at_first
+        if state.verdict in (at_first.verdict, Verdict.UNDECIDED):
+            return ""
+        if state.verdict == Verdict.EQUIVALENT:
+            return (
+                f"At width {width.width} the two are equivalent, {name} and {other} ({span(-state.high, -state.low)})."
+            )
+        if state.verdict == Verdict.REFUTED:
+            return (
+                f"At width {width.width} {other} beats {name} by {rounded(state.mean)} ({span(state.low, state.high)})."
+            )
+        return (
+            f"At width {width.width} {name} beats {other} by {rounded(-state.mean)} ({span(-state.high, -state.low)})."
+        )
 
     def _needed(self, state: PairState) -> str:
         """How many more seeds, and how long, would settle a difference as large as this one seems."""

@@ -113,6 +113,17 @@ class Comparison:
 
     def run(self, stop: StopSignal) -> Answer:
         """Searches, judges, and returns the answer as far as it came, which answer.json and index.html have too."""
+        with contextlib.closing(Workdir(self._path)) as folder:
+            begun = self._path.is_dir()
+            if begun:
+                folder.lock()
+            forecast = self._prepare(stop)
+            if not begun:  # only now, so that what is refused leaves no folder
+                folder.lock()
+            return self._run(forecast, stop)
+
+    def _prepare(self, stop: StopSignal) -> Forecast:
+        """Mends and checks what is there, and tells what the budget is enough for."""
         self._mend(stop)
         for folder in ("search", *map(self._stage, self._configs)):
             configs = (config_lib.replace(self._config, **{"model.activation": name}) for name in self._activations)
@@ -123,6 +134,9 @@ class Comparison:
         forecast = self._forecast()
         if not self._begun:
             forecast.require_enough()
+        return forecast
+
+    def _run(self, forecast: Forecast, stop: StopSignal) -> Answer:
         try:
             if not self._known["rates"]:
                 self._fix_rates()  # of a search that has ended, before seeds are promised

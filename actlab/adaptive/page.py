@@ -1,6 +1,7 @@
 """The page of a comparison, which answers first, and its part that a notebook shows."""
 
 import html
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -51,13 +52,22 @@ def _body(answer: Answer) -> str:
     return _BODY.format(
         first=_e(first),
         said=_e(" ".join(others)),
-        figure=_figure([(f"{pair.first} less {pair.second}", pair) for pair in answer.pairs], answer.margin),
-        unit=_e(answer.unit),
-        margin=f"{answer.margin:g}",
-        pairs=_pair_rows((f"{row['first']} less {row['second']}", row) for row in answer.verdicts),
+        figure=_captioned(answer),
+        pairs=_PAIRS.format(rows=_pair_rows((f"{row['first']} less {row['second']}", row) for row in answer.verdicts))
+        if answer.pairs
+        else "",
         losses=losses,
         widths=_widths(answer),
     )
+
+
+def _captioned(answer: Answer) -> str:
+    """The figure of all pairs with its caption; nothing before an end of an interval is known."""
+    figure = _figure([(f"{pair.first} less {pair.second}", pair) for pair in answer.pairs], answer.margin)
+    ends = itertools.chain.from_iterable((pair.low, pair.high) for pair in answer.pairs)
+    more = "" if all(map(math.isfinite, ends)) else " An arrow is an end that is not known, ? in the tables."
+    caption = _CAPTION.format(unit=_e(answer.unit), margin=f"{answer.margin:g}", more=more)
+    return figure and figure + caption
 
 
 def _pair_rows(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
@@ -91,7 +101,7 @@ def _e(text: object) -> str:
 def _figure(pairs: Sequence[tuple[str, PairState]], margin: float) -> str:
     """The labelled pairs' intervals as SVG: a line for each, the margin as a band around 0.
 
-    A line whose end is not known goes on to the frame.
+    A line whose end is not known has an arrow there.
     """
     known = [(label, pair) for label, pair in pairs if math.isfinite(pair.low) or math.isfinite(pair.high)]
     if not known:
@@ -113,7 +123,12 @@ def _figure(pairs: Sequence[tuple[str, PairState]], margin: float) -> str:
             f'<text x="{left - 12}" y="{y + 4:.1f}" text-anchor="end">{_e(label)}</text>'
             f'<line class="bar {kind}" x1="{x(max(pair.low, low)):.1f}" x2="{x(min(pair.high, high)):.1f}" '
             f'y1="{y:.1f}" y2="{y:.1f}"/>'
-            f'<circle class="{kind}" cx="{x(pair.mean):.1f}" cy="{y:.1f}" r="4"/>'
+            + "".join(
+                f'<path class="{kind}" d="M{x(frame):.1f} {y - 6:.1f}l{9 * side} 6l{-9 * side} 6z"/>'
+                for end, frame, side in ((pair.low, low, -1), (pair.high, high, 1))
+                if not math.isfinite(end)
+            )
+            + f'<circle class="{kind}" cx="{x(pair.mean):.1f}" cy="{y:.1f}" r="4"/>'
         )
     for value in (0.0, low / 1.08, high / 1.08):
         parts.append(f'<text x="{x(value):.1f}" y="{bottom + 18}" text-anchor="middle">{rounded(value)}</text>')
@@ -140,15 +155,17 @@ _BODY = """
 <h1>{first}</h1>
 <p>{said}</p>
 {figure}
-<p class="small">Differences of test loss in {unit}, negative where the first is lower. The band is the margin of
-equivalence, {margin}.</p>
-<h2>Pairs</h2>
-<table><tr><th>pair</th><th>verdict</th><th class=n>difference</th><th class=n>interval</th><th class=n>seeds</th></tr>
-{pairs}</table>
+{pairs}
 <h2>Activations</h2>
 <table><tr><th>activation</th><th class=n>test loss</th><th class=n>learning rate</th><th class=n>seeds</th>
-<th class=n>failed</th><th></th></tr>{losses}</table>
+<th class=n>failed</th><th>rate not resolved</th></tr>{losses}</table>
 {widths}"""
+_CAPTION = """
+<p class="small">Differences of test loss in {unit}, negative where the first is lower. The band is the margin of
+equivalence, {margin}.{more}</p>"""
+_PAIRS = """<h2>Pairs</h2>
+<table><tr><th>pair</th><th>verdict</th><th class=n>difference</th><th class=n>interval</th><th class=n>seeds</th></tr>
+{rows}</table>"""
 _WIDTHS = """
 <h2>Widths</h2>
 {figure}

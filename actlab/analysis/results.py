@@ -178,15 +178,14 @@ def _with_initial_loss(run: Result, results: Sequence[Result]) -> Result:
     beside = [
         one
         for one in results
-        if one.done
-        and math.isfinite(one.initial_loss)
+        if math.isfinite(one.initial_loss)  # which one that is not done has too
         and (one.data, one.tokenizer, one.axes) == (run.data, run.tokenizer, run.axes)
     ]
     known = [one.initial_loss for one in beside if one.seed == run.seed] or [one.initial_loss for one in beside]
     if not known:
         raise UserError(
             f"{run.run} was not finite when it began, nor was a run beside it, so nothing can be compared: look at the "
-            "data and at config.model.init."
+            "data, at config.model.init and at the activation."
         )
     return dataclasses.replace(run, initial_loss=math.fsum(known) / len(known))
 

@@ -281,7 +281,7 @@ def floors(results: Iterable[Result]) -> Check:
     """No validation loss lies below the exact Bayes loss of its validation set."""
     known = [result for result in results if result.floor is not None]
     below = [result for result in known if _lowest(result) < (result.floor or 0.0)]
-    found = f"none of {len(known)} runs with a known floor" if known else "no run has a known floor"
+    found = f"none of {len(known)} runs with a known floor" if known else "not checked: no run has a known floor"
     if below:
         found = (
             f"{len(below)} of {len(known)} runs, {below[0].run} with {_lowest(below[0]):.4f} below {below[0].floor:.4f}"

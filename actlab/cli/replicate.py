@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
 
     study, *again = results.read_each(paths)
     found = replication.compare(study, (one for one in itertools.chain(*again) if one.status != results.WAITING))
-    grid = Table("run", "loss", "expected", "of", "inside", "p", box=None, pad_edge=False)
+    grid = Table("run", "validation loss", "expected", "of", "inside", "p", box=None, pad_edge=False)
     for one in found.repeats:
         expected = " to ".join(map(nats, one.expected))
         inside = "yes" if one.inside else "NO"

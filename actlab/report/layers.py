@@ -363,13 +363,16 @@ def _units(study: Study, shown: charts.Shown, rows: Sequence[Row]) -> Figure:
     chart = alt.layer(reach, middle, largest).properties(width=250, height=alt.Step(9))
     drawn = f"datum.condition === condition && {charts.CHOSEN} && {charts.RATES} && datum.side === side"
     chart = charts.by_rate(study, chart).transform_filter(drawn)
-    lead = "Dots with bars. Mean and standard deviation of pre-activations"
+    lead = "Dots with bars. Mean and standard deviation"
     return Figure(
         "activations-figure",
         charts.spec(chart, shown.params | {"side": "pre-activations"}),
         {"points": Rows(ACTIVATIONS, rows)},
         charts.told(
-            study, lead, rows, lambda row: f"{row[1]} at {row[2]}, layer {row[5]}: {row[6]:.3g} and {row[7]:.3g}"
+            study,
+            lead,
+            rows,
+            lambda row: f"{row[4]} of {row[1]} at {row[2]}, layer {row[5]}: {row[6]:.3g}, {row[7]:.3g}",
         ),
         "Activations at the last probe, means over seeds: dot and bar are the mean and one standard deviation to each "
         "side, the ring is the largest value. Probes keep moments, not histograms. Hover for the kurtosis.",

@@ -94,6 +94,16 @@ class Workdir:
         self.check(config, extend)
         if not self._writes:
             return
+        self.lock()
+        known = self.path / "config.json"
+        if not known.exists() or sweep.extends(config, config_lib.load(known)):
+            # In this order, so that after a kill between the two the same command goes on.
+            if manifest := self.manifest():
+                self.write_manifest({**manifest, "config": config_lib.fingerprint(config)})
+            write_atomically(known, config_lib.to_json(config))
+
+    def lock(self) -> None:
+        """Creates the folder and locks it until `close`; raises UserError if another process has locked it."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             # The system releases the lock when the process ends, however it ends.
@@ -106,12 +116,6 @@ class Workdir:
             raise UserError(
                 f"--workdir={self.path} cannot be written ({error.strerror}): choose another folder."
             ) from error
-        known = self.path / "config.json"
-        if not known.exists() or sweep.extends(config, config_lib.load(known)):
-            # In this order, so that after a kill between the two the same command goes on.
-            if manifest := self.manifest():
-                self.write_manifest({**manifest, "config": config_lib.fingerprint(config)})
-            write_atomically(known, config_lib.to_json(config))
 
     def close(self) -> None:
         """Closes the files and releases the lock, even if rows cannot be flushed because the disk is full."""

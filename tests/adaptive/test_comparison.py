@@ -342,6 +342,19 @@ def test_files_of_somebody_else_are_not_written_over(config, tmp_path, name):
     assert (tmp_path / name).read_text() == "mine" and [file.name for file in tmp_path.iterdir()] == [name]
 
 
+def test_a_second_process_is_refused_and_changes_nothing(config, tmp_path):
+    running = Comparison(config, ("relu", "tanh"), tmp_path / "w", 90.0, [], Console(quiet=True))
+    running._save()
+    before, folder = (tmp_path / "w/comparison.json").read_text(), records.Workdir(tmp_path / "w")
+    folder.lock()
+    with pytest.raises(UserError, match=r"workdir=[^ ]*/w is in use by another process"):
+        compare(config, tmp_path / "w", 3000.0)
+    assert (tmp_path / "w/comparison.json").read_text() == before
+    folder.close()
+    compare(config, tmp_path / "w", 3000.0, StopAt(0))
+    assert (tmp_path / "w/comparison.json").read_text() != before
+
+
 @pytest.mark.parametrize("names", [("relu",), ("relu", "relu")])
 def test_a_comparison_needs_two_activations(config, tmp_path, names):
     with pytest.raises(UserError, match="two or more"):
@@ -460,6 +473,28 @@ def test_progress_and_answer_say_where_there_is_no_interval_yet():
     assert "no interval" not in lines[1] and " to " in lines[1]
     assert "(no interval yet)" in str(few) and "no interval" not in str(more)
     assert "no interval yet</td>" in few._repr_html_() and "no interval" not in more._repr_html_()
+
+
+def test_a_page_draws_an_end_that_is_not_known_as_an_arrow_and_says_so():
+    apart = {"one": np.linspace(1.0, 1.01, 20), "other": np.linspace(2.0, 2.02, 20)}
+    bounded, open_ended = answer_of(apart), answer_of(apart, {"one": 0.0, "other": math.inf})
+    for answer, arrows in ((bounded, 0), (open_ended, 1)):
+        shown = answer._repr_html_()
+        assert shown.count("<path") == arrows and ("An arrow is an end that is not known" in shown) == bool(arrows)
+    nothing = dataclasses.replace(bounded, pairs=())._repr_html_()
+    assert "The band is the margin" not in nothing and "Pairs" not in nothing
+
+
+def test_what_is_decided_at_a_further_width_alone_is_said():
+    rng = np.random.default_rng(0)
+    drawn = lambda gap: {"a": rng.normal(1.0, 0.01, 20), "b": gap + rng.normal(1.0, 0.01, 20)}
+    first, same, apart = (answer_of(drawn(gap)) for gap in (0.0, 0.0, 1.0))
+    widths = tuple(Width(width, "", one.pairs) for width, one in ((8, first), (16, same), (32, apart)))
+    said = [one for one in dataclasses.replace(first, widths=widths).sentences if one.startswith("At width")]
+    (pair,) = apart.pairs
+    best = min(first.table, key=lambda row: row["test_loss"])["activation"]
+    lower = f"At width 32 a beats b by {-pair.mean:.3f} ({-pair.high:.3f} to {-pair.low:.3f})."
+    assert said == [lower] and best in "ab"
 
 
 def test_a_page_offers_more_seeds_only_where_they_could_decide():

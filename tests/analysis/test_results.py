@@ -182,6 +182,9 @@ def test_a_run_that_began_without_a_finite_loss_counts_with_what_its_seed_began_
     rows += [tables.row("log", 1e-3, seed, 0.0, **nan) for seed in (2, 3)]
     *_, second, third = tables.read(rows)
     assert (second.loss, second.learned, third.loss) == (9.0, False, 8.5)
+    # A run that was stopped, as in the search of a comparison, knows what its seed began with too.
+    stopped = [row | {"status": "stopped"} if row["activation"] == "gelu" else row for row in rows]
+    assert [one.loss for one in tables.read(stopped)[2:]] == [9.0, 8.5]
     # Not with that of a run on other data, or at another place of a further axis.
     other = tables.row("gelu", 1e-3, 2, 1.5, initial_loss=3.0)
     assert tables.read([*rows, other | {"tokenizer": "gpt2"}])[2].loss == 9.0
