@@ -351,8 +351,19 @@ def test_a_second_process_is_refused_and_changes_nothing(config, tmp_path):
         compare(config, tmp_path / "w", 3000.0)
     assert (tmp_path / "w/comparison.json").read_text() == before
     folder.close()
-    compare(config, tmp_path / "w", 3000.0, StopAt(0))
+
+    class Watch(StopSignal):
+        def __call__(self):
+            used.append(folder.is_in_use())
+            self.received = 2
+            return True
+
+    used: list[bool] = []
+    compare(config, tmp_path / "w", 3000.0, Watch())
     assert (tmp_path / "w/comparison.json").read_text() != before
+    folder = records.Workdir(tmp_path / "fresh")
+    compare(config, tmp_path / "fresh", 3000.0, Watch())
+    assert len(used) == 2 and all(used) and not folder.is_in_use()
 
 
 @pytest.mark.parametrize("names", [("relu",), ("relu", "relu")])
@@ -496,6 +507,8 @@ def test_what_is_decided_at_a_further_width_alone_is_said(gap):
     low, high = sorted((-pair.high, -pair.low), key=abs)
     wins = f"{'a beats b' if gap > 0 else 'b beats a'} by {abs(pair.mean):.3f} ({abs(low):.3f} to {abs(high):.3f})"
     assert said.startswith(f"At width 32 {wins if gap else 'the two are equivalent'}")
+    alike = dataclasses.replace(further, widths=(Width(8, "", further.pairs), Width(16, "", further.pairs)))
+    assert not any(sentence.startswith("At width") for sentence in alike.sentences)
 
 
 def test_a_page_offers_more_seeds_only_where_they_could_decide():

@@ -101,7 +101,7 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path, tiny, place):
         Workdir(tmp_path / place).check(tiny)
 
 
-@pytest.mark.parametrize("name", [records.RESULTS, records.METRICS, documents.FILE, "tokenizer", "checkpoints"])
+@pytest.mark.parametrize("name", [*records._MADE, documents.FILE])
 def test_files_of_somebody_else_are_not_written_over(tmp_path, tiny, name):
     own = tmp_path / name
     own.write_text("my,own")
@@ -110,6 +110,9 @@ def test_files_of_somebody_else_are_not_written_over(tmp_path, tiny, name):
     with pytest.raises(UserError, match=f"has {name}, which no training wrote"):
         workdir.open(tiny)
     assert own.read_text() == "my,own" and len([*tmp_path.iterdir()]) == 2
+    (tmp_path / records.MANIFEST).write_text("{}")  # its config.json is lost, and made again
+    workdir.check(tiny)
+    (tmp_path / records.MANIFEST).unlink()
     own.unlink()
     workdir.open(tiny)
     workdir.close()
