@@ -72,7 +72,7 @@ def test_a_model_of_another_function_under_the_same_name_is_refused(small_sweep,
     catalogue.get.cache_clear()
 
 
-def test_a_run_trains_on_a_text_of_ones_own(small_sweep, tmp_path):
+def test_a_run_trains_on_a_text_of_ones_own(small_sweep, tmp_path, capsys):
     text = tmp_path / "corpus.txt"
     text.write_text("".join(f"the {n} of {n * n} is {n * 7}\n<|endoftext|>\n" for n in range(600)))
     config = replace(small_sweep, **{"sweep": (), "train.n_steps": 2, "data.dir": str(tmp_path / "data")})
@@ -82,6 +82,9 @@ def test_a_run_trains_on_a_text_of_ones_own(small_sweep, tmp_path):
         actlab.train(config, text=text, **{"data.name": "story_grammar"})
     out = commands.run(main, f"--config={tmp_path / 'w/config.json'}", f"--text={text}", f"--workdir={tmp_path / 'w'}")
     assert "already finished" in out
+    named = f"--config={tmp_path / 'w/config.json'}", f"--text={text}"
+    assert main([*named, "--config.data.name=story_grammar"]) == 2
+    assert "both name a text" in capsys.readouterr().err
 
 
 def test_a_sweep_is_not_one_run(small_sweep, tmp_path):

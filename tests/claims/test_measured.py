@@ -100,12 +100,13 @@ def test_a_stand_in_of_a_study_is_printed_and_does_not_decide(tmp_path):
 
 def test_a_verdict_that_an_earlier_reading_gives_alone_does_not_rest_on_a_later_one():
     told = []
-    for tested in (Verdict.UNDECIDED, Verdict.MIXED, Verdict.SUPPORTED):
-        earlier, later = (claim.Reading("", (claim.Arm("", one, ""),)) for one in (tested, Verdict.MIXED))
-        readings = earlier, dataclasses.replace(later, afterwards=True)
+    both = Verdict.SUPPORTED, Verdict.REFUTED
+    for tested in ((Verdict.UNDECIDED,), (Verdict.MIXED,), (Verdict.SUPPORTED,), both):
+        *earlier, later = (claim.Reading("", (claim.Arm("", one, ""),)) for one in (*tested, Verdict.MIXED))
+        readings = *earlier, dataclasses.replace(later, afterwards=True)
         finding = claims._with_readings(claim.Finding(Verdict.OPEN, ""), readings)
         told.append((finding.verdict, "chosen after the runs" in str(claim._verdict(claims.get("B20"), finding))))
-    assert told == [(Verdict.MIXED, True), (Verdict.MIXED, False), (Verdict.MIXED, True)]
+    assert told == [(Verdict.MIXED, rests) for rests in (True, False, True, False)]
 
 
 def test_the_size_of_a_gap_is_a_multiple_of_the_text_s(tmp_path, monkeypatch):
