@@ -154,6 +154,11 @@ def test_a_swap_does_not_write_into_the_folder_of_a_model(place, tmp_path):
         with pytest.raises(UserError, match="holds a model already"):
             commands.run(swap.main, "gpt2", "--text=text.txt", "--to=relu", *FAST, f"--workdir={folder}")
         assert sorted(folder.rglob("*")) == before
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/swap.json").write_text('{"mine": 1}')
+    with pytest.raises(UserError, match="holds another model"):
+        commands.run(swap.main, "gpt2", "--text=text.txt", "--to=relu", *FAST, f"--workdir={tmp_path / 'own'}")
+    assert (tmp_path / "own/swap.json").read_text() == '{"mine": 1}'
 
 
 def test_another_swap_does_not_replace_the_model_of_one_nor_leave_it_as_its_own(place):

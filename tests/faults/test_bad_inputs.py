@@ -157,6 +157,8 @@ WORDS = [
     *flags(f"main {CONFIG} --run=", "--run", "", LONG, "x" * 100_000, "\x1b[31m", "gelu-lr0.003-seed"),
     *flags(f"main {CONFIG} --dry_run --target=", "--target", "", LONG, "h101", "v5e:", "v5e:3"),
     (f"main {CONFIG} --target=h100", "--dry_run"),
+    *flags(f"main {CONFIG} --config.data.name=", "--text=PATH", "/corpus", "corpus.txt"),
+    *flags(f"main {CONFIG} --config.data.dir=nowhere --config.data.name=", "set data.dir", "mine"),
     (f"main {CONFIG} --config.{'x' * 100_000}=1", "unknown field"),
     (f"main {CONFIG} --config.=1", "unknown field"),
     (f"main {CONFIG} --config.devices.lane=1000000000 --workdir=w", "1000000000 lane"),
