@@ -259,17 +259,12 @@ class Answer:
         state = _oriented(width.pairs, name, other) if width.pairs else at_first
         if state.verdict in (at_first.verdict, Verdict.UNDECIDED):
             return ""
+        where = f"At width {width.width}"
         if state.verdict == Verdict.EQUIVALENT:
-            return (
-                f"At width {width.width} the two are equivalent, {name} and {other} ({span(-state.high, -state.low)})."
-            )
+            return f"{where} {name} and {other} are equivalent ({span(-state.high, -state.low)})."
         if state.verdict == Verdict.REFUTED:
-            return (
-                f"At width {width.width} {other} beats {name} by {rounded(state.mean)} ({span(state.low, state.high)})."
-            )
-        return (
-            f"At width {width.width} {name} beats {other} by {rounded(-state.mean)} ({span(-state.high, -state.low)})."
-        )
+            return f"{where} {other} beats {name} by {rounded(state.mean)} ({span(state.low, state.high)})."
+        return f"{where} {name} beats {other} by {rounded(-state.mean)} ({span(-state.high, -state.low)})."
 
     def _needed(self, state: PairState) -> str:
         """How many more seeds, and how long, would settle a difference as large as this one seems."""

@@ -114,11 +114,11 @@ class Comparison:
     def run(self, stop: StopSignal) -> Answer:
         """Searches, judges, and returns the answer as far as it came, which answer.json and index.html have too."""
         with contextlib.closing(Workdir(self._path)) as folder:
-            begun = self._path.is_dir()
-            if begun:
+            exists = self._path.is_dir()
+            if exists:
                 folder.lock()
             forecast = self._prepare(stop)
-            if not begun:  # only now, so that what is refused leaves no folder
+            if not exists:  # only now, so that what is refused leaves no folder
                 folder.lock()
             return self._run(forecast, stop)
 

@@ -1,7 +1,6 @@
 """The page of a comparison, which answers first, and its part that a notebook shows."""
 
 import html
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -49,25 +48,16 @@ def _body(answer: Answer) -> str:
         f"<td class=n>{row['seeds']}</td><td class=n>{row['failed']}</td><td>{_e(row['rate_not_resolved'])}</td></tr>"
         for row in answer.table
     )
+    figure = _figure([(f"{pair.first} less {pair.second}", pair) for pair in answer.pairs], answer.margin)
+    pairs = _pair_rows((f"{row['first']} less {row['second']}", row) for row in answer.verdicts)
     return _BODY.format(
         first=_e(first),
         said=_e(" ".join(others)),
-        figure=_captioned(answer),
-        pairs=_PAIRS.format(rows=_pair_rows((f"{row['first']} less {row['second']}", row) for row in answer.verdicts))
-        if answer.pairs
-        else "",
+        figure=figure and figure + _CAPTION.format(unit=_e(answer.unit), margin=f"{answer.margin:g}"),
+        pairs=pairs and _PAIRS.format(rows=pairs),
         losses=losses,
         widths=_widths(answer),
     )
-
-
-def _captioned(answer: Answer) -> str:
-    """The figure of all pairs with its caption; nothing before an end of an interval is known."""
-    figure = _figure([(f"{pair.first} less {pair.second}", pair) for pair in answer.pairs], answer.margin)
-    ends = itertools.chain.from_iterable((pair.low, pair.high) for pair in answer.pairs)
-    more = "" if all(map(math.isfinite, ends)) else " An arrow is an end that is not known, ? in the tables."
-    caption = _CAPTION.format(unit=_e(answer.unit), margin=f"{answer.margin:g}", more=more)
-    return figure and figure + caption
 
 
 def _pair_rows(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
@@ -101,7 +91,7 @@ def _e(text: object) -> str:
 def _figure(pairs: Sequence[tuple[str, PairState]], margin: float) -> str:
     """The labelled pairs' intervals as SVG: a line for each, the margin as a band around 0.
 
-    A line whose end is not known has an arrow there.
+    A line whose end is not known has an arrow there, which a sentence below explains. Empty if no end is known.
     """
     known = [(label, pair) for label, pair in pairs if math.isfinite(pair.low) or math.isfinite(pair.high)]
     if not known:
@@ -132,9 +122,11 @@ def _figure(pairs: Sequence[tuple[str, PairState]], margin: float) -> str:
         )
     for value in (0.0, low / 1.08, high / 1.08):
         parts.append(f'<text x="{x(value):.1f}" y="{bottom + 18}" text-anchor="middle">{rounded(value)}</text>')
+    bounded = all(math.isfinite(pair.low) and math.isfinite(pair.high) for _, pair in known)
     return (
         f'<svg viewBox="0 0 {left + width + 40} {bottom + 26}" role="img" '
         f'aria-label="Differences of test loss with their intervals">{"".join(parts)}</svg>'
+        + ("" if bounded else '<p class="small">An arrow is an end that is not known, ? in the tables.</p>')
     )
 
 
@@ -162,7 +154,7 @@ _BODY = """
 {widths}"""
 _CAPTION = """
 <p class="small">Differences of test loss in {unit}, negative where the first is lower. The band is the margin of
-equivalence, {margin}.{more}</p>"""
+equivalence, {margin}.</p>"""
 _PAIRS = """<h2>Pairs</h2>
 <table><tr><th>pair</th><th>verdict</th><th class=n>difference</th><th class=n>interval</th><th class=n>seeds</th></tr>
 {rows}</table>"""
