@@ -372,7 +372,7 @@ class Comparison:
             return False
         if all(math.isinf(one.allowance) for one in found.values()):
             start, table = self._config.optimizer.learning_rate, f"{self._path}/search/results.csv"
-            if at_edge := [name for name, one in found.items() if one.unresolved.endswith(search.AT_EDGE)]:
+            if at_edge := [name for name, one in found.items() if one.at_edge]:
                 raise _NoRatesError(
                     f"the best learning rates of {', '.join(at_edge)} lie beyond those that were tried around "
                     f"config.optimizer.learning_rate={start:g} ({table}): choose another workdir and begin at "

@@ -60,16 +60,17 @@ class Task(NamedTuple):
     rung: int
 
 
-AT_EDGE = "is at the edge of the search"
-
-
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """The rate to judge at; why it is not resolved, or ""; by how much its loss may lie above that at the true best."""
+    """The rate to judge at; why it is not resolved, or ""; by how much its loss may lie above that at the true best.
+
+    At an edge of the search the best rate may lie beyond those that were tried.
+    """
 
     rate: float
     unresolved: str
     allowance: float
+    at_edge: bool = False
 
 
 def next_tasks(known: Mapping[float, Progress], start: float, n_activations: int = 2) -> tuple[Task, ...] | Found:
@@ -145,7 +146,7 @@ class _Search:
         if tasks := self._tasks((best - 1, best, best + 1), RUNGS):
             return tasks
         if reason := self._unresolved(best):
-            return Found(self._rate(best), reason, self._beyond(best))
+            return Found(self._rate(best), reason, self._beyond(best), not {best - 1, best + 1} <= self.at.keys())
         used, fit = 1, self._fit(best, 1)
         for width in _WIDTHS:
             if tasks := self._tasks((best - max(width, 2), best + max(width, 2)), RUNGS):
@@ -202,7 +203,7 @@ class _Search:
         rate = f"{self._rate(best):g}"
         for beside in (best - 1, best + 1):
             if beside not in self.at:
-                return f"{rate} {AT_EDGE}"
+                return f"{rate} is at the edge of the search"
             if beside not in self._usable:
                 count, runs = sum(self.at[beside].failed), len(self.at[beside].failed)
                 return f"of {rate}, {count} of {runs} runs failed at {self._rate(beside):g} beside it"

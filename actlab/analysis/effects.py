@@ -370,7 +370,7 @@ class Verdict(enum.StrEnum):
     UNDECIDED = "undecided"
 
 
-NEITHER = "neither a difference nor equivalence"
+OPPOSED = "; the ways to choose the rates point in opposite directions"
 NOT_TRAINED = "of its runs are not trained yet"
 DIFFERENT = (Verdict.SUPPORTED, Verdict.REFUTED)
 
@@ -379,7 +379,8 @@ DIFFERENT = (Verdict.SUPPORTED, Verdict.REFUTED)
 class Judgement:
     """An effect with its verdict. Each kind of p is adjusted by Holm over a family of `family` tests.
 
-    `reason` says why a verdict is undecided, and is "" otherwise.
+    `reason` says why a verdict is undecided, and is "" otherwise. `inconclusive`: the seeds are enough for a test, and
+    it shows neither a difference nor equivalence.
     """
 
     effect: Effect
@@ -388,6 +389,7 @@ class Judgement:
     p_equivalence: float | None
     family: int
     reason: str
+    inconclusive: bool
 
     def as_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -436,7 +438,7 @@ def judge(effects: Sequence[Effect], margin: float = MARGIN, to_come: int = 0) -
     of_swaps = [effect.n for effect in effects if effect.swaps and not effect.undecidable]
     judged = []
     for effect, p, p_equivalence in zip(effects, differ, equal, strict=True):
-        verdict, reason = Verdict.UNDECIDED, effect.undecidable
+        verdict, reason, inconclusive = Verdict.UNDECIDED, effect.undecidable, False
         if p is not None and p_equivalence is not None and effect.mean is not None:
             if p_equivalence <= ALPHA:
                 verdict = Verdict.EQUIVALENT
@@ -445,9 +447,10 @@ def judge(effects: Sequence[Effect], margin: float = MARGIN, to_come: int = 0) -
             elif effect.swaps and (few := few_seeds(effect.n, sum(n <= effect.n for n in of_swaps) + to_come)):
                 reason = few
             else:
-                reason = f"{NEITHER} within {margin:g} is shown"
-                reason += "; the ways to choose the rates point in opposite directions" if effect.apart else ""
-        judged.append(Judgement(effect, verdict, p, p_equivalence, family, reason))
+                inconclusive = True
+                reason = f"neither a difference nor equivalence within {margin:g} is shown"
+                reason += OPPOSED if effect.apart else ""
+        judged.append(Judgement(effect, verdict, p, p_equivalence, family, reason, inconclusive))
     return judged
 
 

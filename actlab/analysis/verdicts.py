@@ -24,7 +24,7 @@ from actlab.analysis.effects import (
     ALPHA,
     CONFIDENCE,
     DIFFERENT,
-    NEITHER,
+    OPPOSED,
     Judgement,
     Trend,
     Verdict,
@@ -237,8 +237,8 @@ def _of_difference(contrast: Contrast, judgement: Judgement, trend: Trend | None
     """Verdict, p and reason of a statement that an arm is below or above."""
     verdict, p, reason = judgement.verdict, judgement.p, judgement.reason
     of_loss = contrast.of in (LOSS, SENSITIVITY)
-    if not of_loss and reason.startswith(NEITHER):
-        reason = "; ".join(["no difference is shown", *reason.split("; ")[1:]])  # the margin is one of losses
+    if not of_loss and judgement.inconclusive:  # the margin is one of losses
+        reason = "no difference is shown" + (OPPOSED if judgement.effect.apart else "")
     if verdict == Verdict.EQUIVALENT and not of_loss and p is not None and p <= ALPHA and judgement.effect.mean:
         verdict = Verdict.SUPPORTED if judgement.effect.mean < 0 else Verdict.REFUTED  # the margin is one of losses
     if verdict in DIFFERENT and contrast.trend and not _agrees(trend, contrast, verdict):
@@ -265,7 +265,7 @@ def _of_level(
         return Verdict.SUPPORTED, p_equal, ""
     if p_beyond <= ALPHA:
         return Verdict.REFUTED, p_beyond, ""
-    if not judgement.reason.startswith(NEITHER) and judgement.reason:  # too few seeds
+    if judgement.reason and not judgement.inconclusive:  # too few seeds
         return Verdict.UNDECIDED, p_equal, judgement.reason
     return Verdict.UNDECIDED, p_equal, f"neither equality within {margin:g} is shown nor a difference beyond it"
 
