@@ -160,6 +160,14 @@ def test_a_search_without_a_rate_leaves_its_reason_in_place_of_an_older_answer(c
         assert "train longer" in text and "is not over" not in text
 
 
+def test_of_searches_that_end_at_their_edge_the_user_is_told_to_begin_elsewhere(config, tmp_path, monkeypatch):
+    comparison = Comparison(config, ("relu", "tanh"), tmp_path / "w", 1.0, ["test"], Console(quiet=True))
+    found = iter([Found(1.0, "1 is the last", math.inf, at_edge=True), Found(1.0, "2 of 2 runs failed", math.inf)])
+    monkeypatch.setattr("actlab.adaptive.search.next_tasks", lambda *_: next(found))
+    with pytest.raises(UserError, match="best learning rates of relu lie beyond .*--config.optimizer.learning_rate"):
+        comparison._fix_rates()
+
+
 def test_what_compiles_does_not_count_as_the_time_of_a_run(config, tmp_path, monkeypatch):
     comparison = Comparison(config, ("relu", "tanh"), tmp_path / "w", 100.0, ["test"], Console(quiet=True))
     comparison._known["run_seconds"] = {"8": 0.5}

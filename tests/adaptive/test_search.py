@@ -64,10 +64,10 @@ def test_a_rate_beside_one_that_fails_is_not_resolved_and_no_rate_that_failed_is
 
 def test_a_search_without_a_valley_ends_at_its_edge_and_one_where_all_fails_where_it_began():
     found, known = searched(lambda rate: -math.log(rate), 1e-3)
-    assert found.unresolved and found.rate == max(known) and math.isinf(found.allowance)
+    assert found.unresolved and found.at_edge and found.rate == max(known) and math.isinf(found.allowance)
     assert max(known) == pytest.approx(1e-3 * STEP**search.REACH, rel=1e-3)
     found, known = searched(valley(1e-3), 1e-3, fails_from=0.0)
-    assert found.rate == 1e-3 and found.unresolved and math.isinf(found.allowance)
+    assert found.rate == 1e-3 and found.unresolved and math.isinf(found.allowance) and not found.at_edge
 
 
 def test_diverged_runs_count_as_failed():
