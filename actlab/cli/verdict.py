@@ -43,22 +43,7 @@ def main(argv: Sequence[str]) -> None:
         "verdicts", None, "File for the verdicts; verdicts.json beside the study or a single table.", given
     )
     command.define_path("latex", None, "File for a LaTeX table of the verdicts.", given)
-    words = command.parse(__doc__, argv, given, n_words=None)
-    home = pathlib.Path(given.study).parent if given.study else None
-    if not words and not home:
-        raise UserError("no table is given: name a workdir or a results.csv, python -m actlab verdict runs/NAME.")
-    paths = command.paths(words) if words or home is None else [home]
-    if len({path.resolve() for path in paths}) < len(paths):
-        raise UserError(f"{' '.join(words)} names a folder twice: name each once.")
-    if len(paths) > 1 and not given.verdicts and not given.study:
-        raise UserError(
-            f"--verdicts is missing: {len(paths)} tables have no common folder for their verdicts: name a file."
-        )
-
-    if given.verdicts:
-        command.require_no_device("verdicts", pathlib.Path(given.verdicts))
-        if not given.study:  # which makes the folder of an arm
-            command.output_file("verdicts", given.verdicts, ".json")
+    paths = _tables(command.parse(__doc__, argv, given, n_words=None), given)
     latex_file = None if given.latex is None else command.output_file("latex", given.latex, ".tex")
 
     from actlab.analysis import comparison, printing, protocol, results as results_lib, study as studies, verdicts
@@ -67,13 +52,10 @@ def main(argv: Sequence[str]) -> None:
 
     console = lines()
     folders = [path if path.is_dir() else path.parent for path in paths]
-    folder = folders[0]
     for one in folders:
         # A search ends most of its runs early, and which seeds are fresh is for the comparison to say.
         results_lib.refuse_comparison(one.absolute().parent)
-    is_arm = len(paths) == 1 and home and home.resolve() in (folder.resolve(), *folder.resolve().parents)
-    place = home if home and not is_arm else folder
-    out = pathlib.Path(given.verdicts) if given.verdicts else place / verdicts.FILE
+    out = pathlib.Path(given.verdicts) if given.verdicts else _place(folders, given.study) / verdicts.FILE
     study = studies.load(pathlib.Path(given.study), out.parent) if given.study else None
     owner = None if study else studies.owner(out.parent)
     if owner and given.verdicts:
@@ -112,3 +94,30 @@ def main(argv: Sequence[str]) -> None:
     if latex_file:
         write_atomically(latex_file, latex.table(compared))
         console.print(f"table       {latex_file}")
+
+
+def _tables(words: Sequence[str], given: flags.FlagValues) -> list[pathlib.Path]:
+    """The tables to read: those that are named, or the study's own."""
+    if not words and not given.study:
+        raise UserError("no table is given: name a workdir or a results.csv, python -m actlab verdict runs/NAME.")
+    paths = command.paths(words) or [pathlib.Path(given.study).parent]
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise UserError(f"{' '.join(words)} names a folder twice: name each once.")
+    if len(paths) > 1 and not given.verdicts and not given.study:
+        raise UserError(
+            f"--verdicts is missing: {len(paths)} tables have no common folder for their verdicts: name a file."
+        )
+    if given.verdicts:
+        command.require_no_device("verdicts", pathlib.Path(given.verdicts))
+        if not given.study:  # which makes the folder of an arm
+            command.output_file("verdicts", given.verdicts, ".json")
+    return paths
+
+
+def _place(folders: Sequence[pathlib.Path], study: str | None) -> pathlib.Path:
+    """The folder of the verdicts: the study's, or that of the one table, which may be an arm within the study's."""
+    if not study:
+        return folders[0]
+    home = pathlib.Path(study).parent
+    one = folders[0].resolve()
+    return folders[0] if len(folders) == 1 and home.resolve() in (one, *one.parents) else home
