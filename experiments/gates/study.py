@@ -2,13 +2,14 @@
 
 Command: python -m actlab.main --config=experiments/gates/study.py --workdir=runs/gates
 Presets, after a colon: small (default), char, paper; pair, the small size with GELU and SwiGLU only; long, the small
-size with four times the steps, for ReLU, GELU and SwiGLU.
+size with four times the steps, for ReLU, GELU and SwiGLU; grammar, the small size on the story grammar, for ReLU and
+GELU.
 Three plain activations and four gated ones at 2/3 of the width, five learning rates a factor of 1.8 apart, ten seeds:
-350 runs. pair: thirty further seeds, 300 runs. long: eight seeds at three rates, 72 runs. Small and pair read 21 bytes
-for each parameter, long 83.
-Expected time: small, pair and long about 2 hours of one CPU core each, 23 seconds a run (long: 90); --dry_run tells
-that of the machine.
-Expected loss: small about 1.2 nats/byte at the better rates, long about 1.0.
+350 runs. pair: thirty further seeds, 300 runs. long: eight seeds at three rates, 72 runs. grammar: eight seeds at four
+rates, 64 runs. Small, pair and grammar read 21 bytes for each parameter, long 83.
+Expected time: small, pair and long about 2 hours of one CPU core each, 23 seconds a run (long: 90), grammar half an
+hour; --dry_run tells that of the machine.
+Expected loss: small about 1.2 nats/byte at the better rates, long about 1.0, grammar about 0.5.
 """
 
 from ml_collections import config_dict
@@ -38,6 +39,7 @@ LONGER = {
 ARMS = {
     "pair": (("gelu", "swiglu"), presets.RATES, FURTHER),
     "long": (("gelu", "relu", "swiglu"), (3.2e-3, 1.8e-3, 5.6e-3), SEEDS[:8]),
+    "grammar": (("gelu", "relu"), (5.6e-3, 1e-2, 3.2e-3, 1.8e-2), SEEDS[:8]),
 }
 CLAIMS = {"B19": (lower("gelu", "relu"), lower("gelu", "relu", of=protocol.SENSITIVITY))}
 QUESTIONS = ("swiglu<gelu", "geglu<gelu", "reglu<relu", "bilinear<gelu", "relu2<gelu", "gelu<relu")
@@ -73,5 +75,7 @@ def get_config(preset: str = "small") -> config_dict.ConfigDict:
     names, rates, seeds = ARMS.get(preset, ((*PLAIN, *GATED), presets.RATES, SEEDS))
     small = {**SMALL, **(LONGER if preset == "long" else {}), "devices.max_lanes": len(seeds)}
     values = presets.study("small" if preset in ARMS else preset, small, presets.FAN_IN)
+    if preset == "grammar":
+        values.data.name = "story_grammar"
     values.sweep = {"model.activation": names, "optimizer.learning_rate": rates, "seed": seeds}
     return values
