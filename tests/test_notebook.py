@@ -8,7 +8,7 @@ import pytest
 
 from actlab.adaptive.answer import BLOCK, Answer, Table
 from actlab.adaptive.comparison import Comparison
-from actlab.adaptive.search import RUNGS, Found, Task
+from actlab.adaptive.search import RUNGS, BestRate, Task
 from actlab.config import presets
 from actlab.data.sets import story_grammar
 
@@ -29,7 +29,7 @@ def quick(monkeypatch, tmp_path):
 
     def one_rate(known, start, _n_activations):
         rung = max((one.rung for one in known.values()), default=0)
-        return Found(start, "", 0.0) if rung == RUNGS else (Task(start, 1 if rung == 0 else RUNGS),)
+        return BestRate(start, "", 0.0) if rung == RUNGS else (Task(start, 1 if rung == 0 else RUNGS),)
 
     def small(*arguments):
         values = of_preset(*arguments)

@@ -9,7 +9,6 @@ those that are there.
 
 import bisect
 import contextlib
-import dataclasses
 import itertools
 import json
 import math
@@ -23,23 +22,23 @@ from typing import Any
 from rich.console import Console
 
 from actlab import config as config_lib
-from actlab.adaptive import judgement, outcomes, page, search
+from actlab.adaptive import judgement, outcomes, page, record, search
 from actlab.adaptive.answer import Answer, Measured, Width
 from actlab.adaptive.forecast import SPARE_SEEDS, Forecast
 from actlab.adaptive.judgement import BLOCK, PairState
 from actlab.adaptive.outcomes import Judged
-from actlab.adaptive.search import Found
+from actlab.adaptive.search import BestRate
 from actlab.analysis.effects import Verdict
 from actlab.callbacks.terminal import StatusLine
 from actlab.config import Config, sweep
 from actlab.console import WarningsOnly
 from actlab.data import TokenCache
 from actlab.errors import UserError
-from actlab.files import read_json, write_atomically
+from actlab.files import write_atomically
 from actlab.sweeps import plan, session, trained
 from actlab.training.loop import StopSignal
 from actlab.workdir import integrity, manifest
-from actlab.workdir.records import COMPARISON, JUDGED, Workdir
+from actlab.workdir.records import JUDGED, Workdir
 
 SEARCH_SEED = 1_000_000  # seeds of the search begin here above the config's own, with which the judgement begins
 PLACES = "model.activation, optimizer.learning_rate"  # the axis of both sweeps
@@ -98,15 +97,15 @@ class Comparison:
         changes |= {"train.eval_every": quarter, "train.checkpoint_every": quarter}
         self._config = config_lib.replace(config, **changes)
         self._quarter = quarter
-        self._activations = tuple(activations)
         self._n_pairs = math.comb(len(activations), 2)
         self._path, self._budget, self._command = workdir, budget, [*command]
         self._console, self._show = console, show
         self._quiet = WarningsOnly(console)
         self._compiled: dict[Any, Any] = {}
         self._tokens: TokenCache | None = None
-        self._known = self._begin(scales)
-        self._configs = _widened(self._config, self._known["scales"])
+        self._known, self._begun = record.begin(workdir, activations, self._config, scales)
+        self._activations = self._known.activations
+        self._configs = _widened(self._config, self._known.scales)
         self._width = config.model.d_model
         # By width, runs' worth of steps in this session, and the seconds they took, where nothing was compiled.
         self._trained, self._seconds = (dict.fromkeys(self._configs, 0.0) for _ in range(2))
@@ -129,8 +128,8 @@ class Comparison:
             configs = (config_lib.replace(self._config, **{"model.activation": name}) for name in self._activations)
             trained.require_same_own(Workdir(self._path / folder, writes=False), configs)
         for width in self._configs:
-            if str(width) not in self._known["run_seconds"]:
-                self._known["run_seconds"][str(width)] = self._calibrated(width)
+            if width not in self._known.run_seconds:
+                self._known.run_seconds[width] = self._calibrated(width)
         forecast = self._forecast()
         if not self._begun:
             forecast.require_enough()
@@ -138,17 +137,17 @@ class Comparison:
 
     def _run(self, forecast: Forecast, stop: StopSignal) -> Answer:
         try:
-            if not self._known["rates"]:
+            if not self._known.rates:
                 self._fix_rates()  # of a search that has ended, before seeds are promised
             for line in [f"data        {self._config.data.name}", *forecast.lines()]:
                 self._console.print(line)
             self._save()
-            while not self._known["rates"] and self._search(stop):
+            while not self._known.rates and self._search(stop):
                 pass
         except _NoRatesError as error:  # the search ended without rates: what an earlier session wrote holds no longer
             self._write(self.answer(obstacle=str(error)))
             raise
-        while self._known["rates"] and self._judge(stop):
+        while self._known.rates and self._judge(stop):
             pass
         answer = self.answer(stop.received or 0)
         self._write(answer)
@@ -166,10 +165,11 @@ class Comparison:
         widths = {width: self._states(one, width) for width, one in judged.items()}
         parts = []
         for name in self._activations:
-            found = (self._known["rates"] or {}).get(name, {})
+            found = (self._known.rates or {}).get(name)
+            rate, unresolved = (found.rate, found.unresolved) if found else (None, "")
             mean = float(base.losses[name].mean()) if base.seeds else math.nan
             n_failed = int(base.failed[name].sum()) if base.seeds else 0
-            parts.append(Measured(name, found.get("rate"), found.get("unresolved", ""), mean, base.seeds, n_failed))
+            parts.append(Measured(name, rate, unresolved, mean, base.seeds, n_failed))
         pairs = tuple(itertools.combinations(self._activations, 2))
         return Answer(
             activations=tuple(parts),
@@ -195,49 +195,6 @@ class Comparison:
 
     # What is known, and what it costs.
 
-    def _begin(self, scales: int | None) -> dict[str, Any]:
-        """Reads comparison.json, or starts it."""
-        asked = {"activations": list(self._activations), "config": json.loads(config_lib.to_json(self._config))}
-        file = self._path / COMPARISON
-        if not file.is_file():
-            if (self._path / "config.json").is_file():
-                raise UserError(f"--workdir={self._path} belongs to a training: choose another workdir.")
-            made = ("answer.json", "index.html", "search", JUDGED)
-            if foreign := next((name for name in made if (self._path / name).exists()), None):
-                raise UserError(
-                    f"--workdir={self._path} has {foreign}, which no comparison wrote, since {COMPARISON} is missing: "
-                    "choose another workdir."
-                )
-            self._begun = False
-            return {**asked, "scales": 1 if scales is None else scales, "rates": None, "spent": 0.0, "run_seconds": {}}
-        fix = "restore the file, or choose another workdir"
-        known = read_json(file, fix)
-        if lacking := sorted({*asked, "scales", "rates", "spent", "run_seconds"} - known.keys()):
-            raise UserError(f"{file} has no {lacking[0]}: {fix}.")
-        if sorted(known["activations"]) != sorted(asked["activations"]):
-            raise UserError(
-                f"--workdir={self._path} compares {', '.join(known['activations'])}: name these activations, or choose "
-                "another workdir."
-            )
-        self._activations = tuple(known["activations"])  # in the order in which they were named first
-        self._begun = scales in (None, known["scales"])
-        if known["scales"] == 1:
-            known["scales"] = 1 if scales is None else scales
-        elif scales not in (None, known["scales"]):
-            # The tests of all widths share their 5%, so that their number is fixed before the first of them.
-            raise UserError(
-                f"--workdir={self._path} has --scales={known['scales']}, not {scales}: leave --scales out to go on, or "
-                "choose another workdir."
-            )
-        theirs = config_lib.from_json(json.dumps(known["config"]))
-        if path := config_lib.first_difference(self._config, theirs):
-            ours, other = (config_lib.flat(one)[path] for one in (self._config, theirs))
-            raise UserError(
-                f"--workdir={self._path} belongs to another comparison: config.{path} is {other!r} there and {ours!r} "
-                "here; choose another workdir."
-            )
-        return known
-
     def _mend(self, stop: StopSignal) -> None:
         """Makes anew what a kill or a damaged disk took of the stages' tables, before they are read.
 
@@ -245,7 +202,7 @@ class Comparison:
             UserError: for a stage without its config.json.
         """
         # Once the rates are fixed the search decides nothing any more, and its checkpoints are gone.
-        stages = [] if self._known["rates"] else [(self._width, "search")]
+        stages = [] if self._known.rates else [(self._width, "search")]
         for width, stage in [*stages, *((width, self._stage(width)) for width in self._configs)]:
             records = Workdir(self._path / stage, writes=False)
             if not integrity.check(records).problems:
@@ -261,12 +218,10 @@ class Comparison:
                 raise KeyboardInterrupt
 
     def _save(self) -> None:
-        self._path.mkdir(parents=True, exist_ok=True)
-        known = {**self._known, "spent": self._spent(), "budget": self._budget}
-        write_atomically(self._path / COMPARISON, json.dumps(known, indent=2) + "\n")
+        self._known.write(self._path, self._spent(), self._budget)
 
     def _spent(self) -> float:
-        return self._known["spent"] + self._clock() - self._began
+        return self._known.spent + self._clock() - self._began
 
     def _left(self) -> float:
         return self._budget - self._spent()
@@ -279,7 +234,7 @@ class Comparison:
     def _run_seconds(self, width: int) -> float:
         """Mean wall time of a run so far, with all its overhead; before the first run, the calibration's estimate."""
         known = self._trained[width] >= 1 and self._seconds[width] > 0
-        return self._seconds[width] / self._trained[width] if known else self._known["run_seconds"][str(width)]
+        return self._seconds[width] / self._trained[width] if known else self._known.run_seconds[width]
 
     def _block_seconds(self, widths: Mapping[int, Sequence[PairState]]) -> float:
         """Seconds of one more seed of every activation; widths with open pairs take their seeds in turn."""
@@ -291,7 +246,7 @@ class Comparison:
         run_seconds, n = {width: self._run_seconds(width) for width in self._configs}, len(self._activations)
         quarters = sum(one.rung for rates in self._searched().values() for one in rates.values())
         searched = quarters / search.RUNGS * search.SEEDS
-        to_search = 0.0 if known["rates"] else max(search.EXPECTED_RUNS * n - searched, 1.0)
+        to_search = 0.0 if known.rates else max(search.EXPECTED_RUNS * n - searched, 1.0)
         base, done = judged[self._width], {width: one.seeds for width, one in judged.items()}
 
         def cost(seeds: int) -> float:
@@ -302,7 +257,7 @@ class Comparison:
         pairs = itertools.combinations(self._activations, 2)
         return Forecast(
             budget=self._budget,
-            spent=known["spent"],
+            spent=known.spent,
             n_activations=n,
             run_seconds=run_seconds,
             search_runs=to_search,
@@ -314,7 +269,7 @@ class Comparison:
             sd=max(base.sd(*pair) or 0.0 for pair in pairs) if base.seeds >= first else None,
             typical=self._config.model.kind == "decoder",
             allowance=max(filter(math.isfinite, self._allowances().values()), default=0.0),
-            is_over=bool(known["rates"]) and not self._wanting(done),
+            is_over=bool(known.rates) and not self._wanting(done),
         )
 
     def _first(self) -> int:
@@ -327,7 +282,7 @@ class Comparison:
 
     # The two stages. Each returns whether it goes on.
 
-    def _following(self) -> dict[str, tuple[search.Task, ...] | Found]:
+    def _following(self) -> dict[str, tuple[search.Task, ...] | BestRate]:
         """What the search of each activation trains next, or what it found."""
         known, start, n = self._searched(), self._config.optimizer.learning_rate, len(self._activations)
         return {name: search.next_tasks(known[name], start, n) for name in self._activations}
@@ -339,7 +294,7 @@ class Comparison:
         wanted = {
             name: {task.rate: task.rung for task in tasks}
             for name, tasks in following.items()
-            if not isinstance(tasks, Found)
+            if not isinstance(tasks, BestRate)
         }
         cost = sum(
             (rung - (known[name][rate].rung if rate in known[name] else 0)) / search.RUNGS
@@ -367,7 +322,7 @@ class Comparison:
         Raises:
             _NoRatesError: if there is no rate to judge at.
         """
-        found = {name: one for name, one in self._following().items() if isinstance(one, Found)}
+        found = {name: one for name, one in self._following().items() if isinstance(one, BestRate)}
         if len(found) < len(self._activations):
             return False
         if all(math.isinf(one.allowance) for one in found.values()):
@@ -383,7 +338,7 @@ class Comparison:
                 f"of them, runs diverge or end no better than {_TRIVIAL[self._config.objective]} ({table}); train "
                 "longer, --config.train.n_steps=NUMBER, or take another model."
             )
-        self._known["rates"] = {name: dataclasses.asdict(one) for name, one in found.items()}
+        self._known.rates = found
         self._save()
         shutil.rmtree(self._path / "search" / "checkpoints", ignore_errors=True)
         for name, one in found.items():
@@ -393,7 +348,7 @@ class Comparison:
 
     def _judge(self, stop: StopSignal) -> bool:
         """Trains a block of seeds at a width that needs them, the one with the fewest first."""
-        goals = {(name, one["rate"]): self._config.train.n_steps for name, one in self._known["rates"].items()}
+        goals = {(name, one.rate): self._config.train.n_steps for name, one in (self._known.rates or {}).items()}
         seeds = {width: one.seeds for width, one in self._judged().items()}
         fits = lambda width: self._left() >= BLOCK * len(goals) * self._run_seconds(width)
         width = next(filter(fits, sorted(self._wanting(seeds), key=lambda one: (seeds[one], one))), None)
@@ -453,7 +408,7 @@ class Comparison:
         if not stopped and worth and len(self._compiled) == n_compiled:
             self._trained[width] += worth
             self._seconds[width] += self._clock() - begin
-            self._known["run_seconds"][str(width)] = self._run_seconds(width)  # what the next session counts with
+            self._known.run_seconds[width] = self._run_seconds(width)  # what the next session counts with
         self._save()
         return not stopped
 
@@ -470,7 +425,7 @@ class Comparison:
 
     def _searched(self) -> dict[str, dict[float, search.Progress]]:
         """What the search has tried; nothing if that was damaged after it was over."""
-        if self._known["rates"] and integrity.check(Workdir(self._path / "search", writes=False)).problems:
+        if self._known.rates and integrity.check(Workdir(self._path / "search", writes=False)).problems:
             return {name: {} for name in self._activations}
         return outcomes.searched(self._path / "search", self._activations, self._quarter)
 
@@ -479,7 +434,7 @@ class Comparison:
         return {width: outcomes.judged(self._path / self._stage(width), *known) for width in self._configs}
 
     def _allowances(self) -> dict[str, float]:
-        return {name: one["allowance"] for name, one in (self._known["rates"] or {}).items()}
+        return {name: one.allowance for name, one in (self._known.rates or {}).items()}
 
     def _states(self, judged: Judged, width: int) -> tuple[PairState, ...]:
         """Pairs at the config's width share their 5%; further widths share another with the trends."""

@@ -61,7 +61,7 @@ class Task(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class BestRate:
     """The rate to judge at; why it is not resolved, or ""; by how much its loss may lie above that at the true best.
 
     At an edge of the search the best rate may lie beyond those that were tried.
@@ -73,7 +73,7 @@ class Found:
     at_edge: bool = False
 
 
-def next_tasks(known: Mapping[float, Progress], start: float, n_activations: int = 2) -> tuple[Task, ...] | Found:
+def next_tasks(known: Mapping[float, Progress], start: float, n_activations: int = 2) -> tuple[Task, ...] | BestRate:
     """What to train next, or the rate that was found. `start` is the config's own rate, `known` holds all tasks so far.
 
     `n_activations` are compared: each has its own search, and the more there are, the wider are the allowances. A rate
@@ -130,13 +130,13 @@ class _Search:
             return tasks
         return self._tasks([place for place in three if place in self._usable], rung + 1) if rung < _SCREEN else ()
 
-    def fine(self) -> tuple[Task, ...] | Found:
+    def fine(self) -> tuple[Task, ...] | BestRate:
         """Tasks of the second and third stage, or what they found."""
         lost = self._lost
         usable = [place for place in self._usable if not lost or place < min(lost)]
         if not usable or len(lost) >= 2 * _LOST:
             rate = self._rate(min(self._usable, default=0))
-            return Found(rate, "at every rate trained to the end some run failed", math.inf)
+            return BestRate(rate, "at every rate trained to the end some run failed", math.inf)
         best = min(usable, key=self._order)
         if self.at[best].rung < RUNGS:
             centre = best
@@ -146,7 +146,7 @@ class _Search:
         if tasks := self._tasks((best - 1, best, best + 1), RUNGS):
             return tasks
         if reason := self._unresolved(best):
-            return Found(self._rate(best), reason, self._beyond(best), not {best - 1, best + 1} <= self.at.keys())
+            return BestRate(self._rate(best), reason, self._beyond(best), not {best - 1, best + 1} <= self.at.keys())
         used, fit = 1, self._fit(best, 1)
         for width in _WIDTHS:
             if tasks := self._tasks((best - max(width, 2), best + max(width, 2)), RUNGS):
@@ -162,7 +162,7 @@ class _Search:
             return tasks
         error = fit.slope_error * self._sure()
         vertex = best + (float(np.clip(fit.vertex, -1, 1)) if self._unresolved(centre) else fit.vertex)
-        return Found(float(f"{self.start * STEP**vertex:.3g}"), "", self._misplaced(best, used, error))
+        return BestRate(float(f"{self.start * STEP**vertex:.3g}"), "", self._misplaced(best, used, error))
 
     @property
     def _lost(self) -> list[int]:

@@ -218,7 +218,7 @@ def _share(world: World, arm: int, step: float) -> float:
     return world.collapse * 2.0 ** (step - world.optima[arm])
 
 
-def _search(world: World, arm: int, rng: np.random.Generator) -> tuple[search.Found, float]:
+def _search(world: World, arm: int, rng: np.random.Generator) -> tuple[search.BestRate, float]:
     """An activation's search, and its full runs over all seeds."""
     n, runs = search.SEEDS, 0.0
     known: dict[float, search.Progress] = {}

@@ -18,7 +18,7 @@ from actlab.adaptive import comparison as comparison_lib, judgement, outcomes, p
 from actlab.adaptive.answer import Answer, Measured, Width, _oriented
 from actlab.adaptive.comparison import Comparison
 from actlab.adaptive.forecast import Forecast
-from actlab.adaptive.search import RUNGS, Found, Progress, Task
+from actlab.adaptive.search import RUNGS, BestRate, Progress, Task
 from actlab.analysis import results as results_lib
 from actlab.analysis.effects import Verdict
 from actlab.config import replace, to_json
@@ -38,7 +38,7 @@ def three_rates(known, start, _n_activations):
     best = min(known, key=lambda rate: sum(known[rate].losses), default=start)
     if tasks or known[best].rung < RUNGS:
         return tuple(tasks) or (Task(best, RUNGS),)
-    return Found(best, "", 0.0)
+    return BestRate(best, "", 0.0)
 
 
 @pytest.fixture
@@ -141,7 +141,9 @@ def test_a_comparison_stopped_and_taken_up_again_with_more_time_finds_the_same(c
 
 def test_the_search_knows_how_many_activations_share_the_allowances(config, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr("actlab.adaptive.search.next_tasks", lambda *given: asked.append(given) or Found(1.0, "", 0.0))
+    monkeypatch.setattr(
+        "actlab.adaptive.search.next_tasks", lambda *given: asked.append(given) or BestRate(1.0, "", 0.0)
+    )
     comparison = Comparison(config, ("relu", "tanh", "gelu"), tmp_path / "w", 1.0, ["test"], Console(quiet=True))
     assert comparison._fix_rates() and [n for _, _, n in asked] == [3, 3, 3]
 
@@ -151,7 +153,9 @@ def test_a_search_without_a_rate_leaves_its_reason_in_place_of_an_older_answer(c
     assert "is not over" in (tmp_path / "w/answer.json").read_text()
     with pytest.raises(UserError, match="w is a comparison that has trained no model"):
         trained.load(tmp_path / "w")
-    monkeypatch.setattr("actlab.adaptive.search.next_tasks", lambda _, start, n: Found(start, "none learned", np.inf))
+    monkeypatch.setattr(
+        "actlab.adaptive.search.next_tasks", lambda _, start, n: BestRate(start, "none learned", np.inf)
+    )
     with pytest.raises(UserError, match="train longer"), (console := Console()).capture() as told:
         compare(config, tmp_path / "w", 20.0, console=console)
     assert told.get() == "", "no seeds are promised"
@@ -162,7 +166,9 @@ def test_a_search_without_a_rate_leaves_its_reason_in_place_of_an_older_answer(c
 
 def test_of_searches_that_end_at_their_edge_the_user_is_told_to_begin_elsewhere(config, tmp_path, monkeypatch):
     comparison = Comparison(config, ("relu", "tanh"), tmp_path / "w", 1.0, ["test"], Console(quiet=True))
-    found = iter([Found(1.0, "1 is the last", math.inf, at_edge=True), Found(1.0, "2 of 2 runs failed", math.inf)])
+    found = iter(
+        [BestRate(1.0, "1 is the last", math.inf, at_edge=True), BestRate(1.0, "2 of 2 runs failed", math.inf)]
+    )
     monkeypatch.setattr("actlab.adaptive.search.next_tasks", lambda *_: next(found))
     with pytest.raises(UserError, match="best learning rates of relu lie beyond .*--config.optimizer.learning_rate"):
         comparison._fix_rates()
@@ -170,7 +176,7 @@ def test_of_searches_that_end_at_their_edge_the_user_is_told_to_begin_elsewhere(
 
 def test_what_compiles_does_not_count_as_the_time_of_a_run(config, tmp_path, monkeypatch):
     comparison = Comparison(config, ("relu", "tanh"), tmp_path / "w", 100.0, ["test"], Console(quiet=True))
-    comparison._known["run_seconds"] = {"8": 0.5}
+    comparison._known.run_seconds = {8: 0.5}
     monkeypatch.setattr(comparison, "_save", lambda: None)
     # A session that compiles takes a million seconds; one that goes on takes three, for four runs' worth of steps.
     for step, seconds, expected in ((3, 1e6, 0.5), (6, 3.0, 0.75)):
@@ -182,8 +188,10 @@ def test_what_compiles_does_not_count_as_the_time_of_a_run(config, tmp_path, mon
     monkeypatch.setattr(comparison, "_clock", lambda: 0.0)
     assert comparison._forecast().search_runs == pytest.approx(2 * comparison_lib.search.EXPECTED_RUNS - 1)
     assert comparison._forecast().allowance == 0, "no rate is fixed yet"
-    found = {"relu": Found(0.01, "", 0.02), "tanh": Found(0.02, "2 of 2 runs failed", math.inf)}
-    comparison._known["rates"] = {name: dataclasses.asdict(one) for name, one in found.items()}
+    comparison._known.rates = {
+        "relu": BestRate(0.01, "", 0.02),
+        "tanh": BestRate(0.02, "2 of 2 runs failed", math.inf),
+    }
     assert comparison._forecast().allowance == 0.02, "the largest that is bounded"
 
 
@@ -390,7 +398,7 @@ def test_a_full_disk_is_one_sentence(config, tmp_path, monkeypatch):
 
 
 def test_runs_that_learn_nothing_end_the_search_with_a_reason(config, tmp_path, monkeypatch):
-    monkeypatch.setattr("actlab.adaptive.search.next_tasks", lambda *_: Found(1.0, "failed", math.inf))
+    monkeypatch.setattr("actlab.adaptive.search.next_tasks", lambda *_: BestRate(1.0, "failed", math.inf))
     with pytest.raises(UserError, match="train longer"):
         compare(config, tmp_path / "w", 500.0)
 
@@ -406,7 +414,7 @@ def test_a_failed_rate_shows_its_loss_and_how_many_failed(losses, failed, words)
 
 def test_the_seconds_of_a_seed_are_those_of_all_widths_that_are_open(config, tmp_path):
     comparison = Comparison(config, ("relu", "tanh"), tmp_path, 9.0, [], Console(quiet=True), scales=2)
-    comparison._known["run_seconds"] = {"8": 1.0, "16": 3.0}
+    comparison._known.run_seconds = {8: 1.0, 16: 3.0}
     noisy, apart = np.arange(9.0), {"relu": np.linspace(0.9, 1, 9), "tanh": np.linspace(2, 2.1, 9)}
     is_open, decided = (judgement.judge(losses, 0.0025) for losses in ({"relu": noisy, "tanh": noisy[::-1]}, apart))
     assert comparison._block_seconds({8: is_open, 16: is_open}) == 2 * (1 + 3)

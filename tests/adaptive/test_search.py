@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 from actlab.adaptive import search
-from actlab.adaptive.search import RUNGS, STEP, Found, Progress, next_tasks
+from actlab.adaptive.search import RUNGS, STEP, BestRate, Progress, next_tasks
 
 
 def progress(loss, rung, rate, fails_from=math.inf, noise=0.0):
@@ -38,7 +38,7 @@ def valley(best, bend=0.1):
 def test_a_valley_is_found_to_three_digits_wherever_it_lies(away, start, bend):
     best = start * math.exp(away)
     found, known = searched(valley(best, bend), start)
-    assert isinstance(found, Found) and found.rate == pytest.approx(best, rel=6e-3)
+    assert isinstance(found, BestRate) and found.rate == pytest.approx(best, rel=6e-3)
     assert found.unresolved == "" and found.allowance < 1e-6
     done = [rate for rate, one in known.items() if one.rung == RUNGS]
     near = sorted(done, key=lambda rate: abs(math.log(rate / best)))[0]

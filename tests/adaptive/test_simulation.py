@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from actlab.adaptive import judgement, search, simulation
-from actlab.adaptive.search import Found
+from actlab.adaptive.search import BestRate
 from actlab.adaptive.simulation import WORLDS
 from actlab.analysis.effects import Verdict
 
@@ -42,7 +42,9 @@ def test_a_test_that_forgets_the_looks_is_found(monkeypatch):
 
 
 def test_rates_that_are_not_the_best_are_found(monkeypatch):
-    monkeypatch.setattr(simulation, "_search", lambda world, arm, rng: (Found(1e-3 * 1.5 ** (arm + 1), "", 0.0), 1.0))
+    monkeypatch.setattr(
+        simulation, "_search", lambda world, arm, rng: (BestRate(1e-3 * 1.5 ** (arm + 1), "", 0.0), 1.0)
+    )
     assert not of_world("optima between rates").holds
 
 
@@ -65,7 +67,7 @@ def test_simulated_comparisons_have_the_effect_the_noise_and_the_failures_that_w
         return judgement.judge(losses, margin, allowances, failed)
 
     monkeypatch.setattr(simulation, "judge", seeing)
-    at_optimum = iter([Found(1e-3 * search.STEP**step, "", 0.0) for step in WORLDS[0].optima] * 100)
+    at_optimum = iter([BestRate(1e-3 * search.STEP**step, "", 0.0) for step in WORLDS[0].optima] * 100)
     monkeypatch.setattr(simulation, "_search", lambda *_: (next(at_optimum), 1.0))
     one = dataclasses.replace(WORLDS[0], spread=(2.0, 1.0), collapse=0.2)
     for _ in range(100):
@@ -123,7 +125,7 @@ def test_a_bound_beside_a_rate_where_one_seed_fails_is_found_wrong(monkeypatch):
 
 def test_the_simulated_search_knows_how_many_activations_there_are(monkeypatch):
     asked = []
-    monkeypatch.setattr(search, "next_tasks", lambda *given: asked.append(given[-1]) or Found(1e-3, "", 0.0))
+    monkeypatch.setattr(search, "next_tasks", lambda *given: asked.append(given[-1]) or BestRate(1e-3, "", 0.0))
     for words in ("three activations", "six activations, 10%"):
         simulation._search(world(words), 0, np.random.default_rng(0))
     assert asked == [3, 6]
