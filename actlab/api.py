@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import hashlib
-import inspect
 import numbers
 import pathlib
 import re
@@ -34,23 +33,19 @@ _LONGEST_LABEL = 150  # characters; the name of a folder has at most 255 bytes
 _LONGEST = 1e9  # seconds, 30 years
 _MOST_SCALES = 8
 _TEXTS = ("run", "activation", "data", "tokenizer", "status")  # columns of results.csv; the others hold numbers
+_FLAGS = re.compile(r"--(?=(?:budget|config|field|run|scales|text|workdir)\b)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
-def _named_as_in_python(function: Callable[P, T]) -> Callable[P, T]:
-    """What the function refuses is told by the names of its arguments and of fields, --budget as budget.
-
-    Not to a command, which gives its words as `command`.
-    """
-    flags = re.compile(rf"--(?=(?:{'|'.join(inspect.signature(function).parameters)})\b)")
+def _in_python(function: Callable[P, T]) -> Callable[P, T]:
+    """Errors name arguments and fields as Python has them, budget and config.seed, and not the flags of a command."""
 
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
         except UserError as error:
-            if "command" not in kwargs:
-                error.args = (flags.sub("", str(error)),)
+            error.args = (_FLAGS.sub("", str(error)),)
             raise
 
     return called
@@ -60,8 +55,8 @@ def _named_as_in_python(function: Callable[P, T]) -> Callable[P, T]:
 class Run:
     """A trained run: its workdir, name, row of results.csv and logged losses; its model, once that is asked for.
 
-    The cells of the row are numbers, but for its names, its status and empty ones; until the run has ended or was
-    stopped there are none.
+    `result` has a cell for each column, a number where it is one and else a text; none until the run has ended or was
+    stopped.
     """
 
     workdir: pathlib.Path
@@ -70,13 +65,19 @@ class Run:
     history: Table
 
     @functools.cached_property
+    @_in_python
     def trained(self) -> trained.Trained:
         """Its newest checkpoint; raises UserError if it diverged, which `result["status"]` says."""
         return trained.load(self.workdir, self.name)
 
     @property
+    @_in_python
     def model(self) -> Model:
-        """Its model: `run.model.apply(run.params, tokens)`; raises UserError if its activation was changed since."""
+        """Its model: `logits, stats = run.model.apply(run.params, tokens)`.
+
+        Raises:
+            UserError: if its activation was changed since.
+        """
         trained.require_same_own(Workdir(self.workdir, writes=False), [self.trained.config])
         return self.trained.model
 
@@ -85,13 +86,20 @@ class Run:
         """The parameters after its last step."""
         return self.trained.params
 
-    def sample(self, prompt: str = "", **options: Any) -> str:
-        """Text that a decoder writes after a prompt; see training.generation.write_text for the options."""
+    @_in_python
+    def sample(
+        self, prompt: str = "", *, n_tokens: int = 256, temperature: float = 1.0, top_k: int = 0, seed: int = 0
+    ) -> str:
+        """A document of a decoder that begins with the prompt, up to its end or so many further tokens.
+
+        A temperature of 0 takes the most likely token; a `top_k` of 0 samples among all of them.
+        """
         trained.require_same_own(Workdir(self.workdir, writes=False), [self.trained.config])
+        options = {"n_tokens": n_tokens, "temperature": temperature, "top_k": top_k, "seed": seed}
         return self.trained.sample(prompt=prompt, **options)
 
 
-@_named_as_in_python
+@_in_python
 def compare(
     names: Sequence[str],
     *,
@@ -102,21 +110,55 @@ def compare(
     workdir: str | pathlib.Path | None = None,
     scales: int | None = None,
     console: Console | None = None,
-    command: Sequence[str] = ("actlab.compare",),
 ) -> Answer:
     """Which of these activations to take: searches each learning rate, then adds seeds until every pair is decided.
 
-    `budget` is the time for all of it, "20m" or "1h30m", or in seconds; `text` a file or a folder of texts, which JSON
-    lines and Parquet have in a `field`; `config` a config file with its preset, "configs/bert_gelu.py:small", a Config
-    or a ConfigDict, by default a small decoder; `scales` the number of widths, the config's and its doublings. The same
-    call goes on where it was stopped, and a larger budget adds seeds. The workdir gets the answer as index.html and
-    answer.json.
+    The same call goes on where it was stopped, and a larger budget adds seeds. The workdir gets the answer as
+    index.html and answer.json.
+
+    Args:
+        names: two or more activations.
+        budget: the time for all of it, "20m" or "1h30m", or in seconds.
+        text: a file or a folder of texts to train on, instead of the config's data.
+        field: the field that holds the text, in JSON Lines and Parquet.
+        config: a config file with its preset, "configs/bert_gelu.py:small", a Config or a ConfigDict; by default a
+            small decoder.
+        workdir: the folder to train in; by default one in runs/ that is named after the activations.
+        scales: the number of widths at which to compare: the config's, and that doubled again and again. More than one
+            need model.parametrization="mup".
+        console: where progress is printed, by default on standard output.
 
     Raises:
         UserError: for an unknown activation, a config with a sweep, a budget that can show nothing, or a workdir of
             another comparison.
     """
-    logging.set_verbosity(logging.ERROR)  # orbax warns through absl of what is meant
+    return comparison_of(
+        names,
+        budget=budget,
+        text=text,
+        field=field,
+        config=config,
+        workdir=workdir,
+        scales=scales,
+        console=console or lines(),
+        command=["actlab.compare"],
+    )
+
+
+def comparison_of(
+    names: Sequence[str],
+    *,
+    budget: str | float,
+    text: str | pathlib.Path | None,
+    field: str,
+    config: Configured | None,
+    workdir: str | pathlib.Path | None,
+    scales: int | None,
+    console: Console,
+    command: Sequence[str],
+) -> Answer:
+    """As `compare`, called by a command, whose words it is given."""
+    logging.set_verbosity(logging.ERROR)  # Orbax logs warnings of things that are done on purpose
     if isinstance(budget, str):
         seconds = budget_seconds(budget)
     elif isinstance(budget, numbers.Real) and not isinstance(budget, bool) and 0 < budget < _LONGEST:
@@ -130,12 +172,11 @@ def compare(
         raise UserError(
             f"scales={shown(scales)}, the number of widths, must be a whole number from 1 to {_MOST_SCALES}."
         )
-    chosen = [catalogue.get(name, "").name for name in names]
+    chosen = _distinct(names)
     base = _config(config, "with other fields by actlab.config.replace(CONFIG, **{'model.d_model': 32})")
     base = _on_text(base, text, field)
     folder = _folder(sorted(chosen), base) if workdir is None else _path("workdir", workdir)
     base = _with_data(base, folder / "search" / "config.json")
-    console = console or lines()
 
     def show(answer: Answer, width: int) -> None:
         for line in answer.progress(width):
@@ -146,20 +187,25 @@ def compare(
         return comparison.run(stop)
 
 
-@_named_as_in_python
+@_in_python
 def train(
     config: Configured,
     *,
     workdir: str | pathlib.Path | None = None,
     text: str | pathlib.Path | None = None,
     field: str = data.FIELD,
+    quiet: bool = False,
     **changes: Any,
 ) -> Run:
     """Trains one run, resumes it, or reads it if it is done.
 
-    `config` is a config file with its preset, a Config or a ConfigDict; `text` a file or a folder of texts, which JSON
-    lines and Parquet have in a `field`; `changes` are fields: train("configs/tinystories_gelu.py", seed=2,
-    **{"optimizer.learning_rate": 1e-3}).
+    Args:
+        config: a config file with its preset, "configs/tinystories_gelu.py:small", a Config or a ConfigDict.
+        workdir: the folder to train in; by default one in runs/ whose name follows from the config.
+        text: a file or a folder of texts to train on, instead of the config's data.
+        field: the field that holds the text, in JSON Lines and Parquet.
+        quiet: whether to print nothing.
+        **changes: fields of the config, seed=2, **{"optimizer.learning_rate": 1e-3}.
 
     Raises:
         UserError: for whatever `actlab.main` refuses, and for a config with a sweep.
@@ -178,12 +224,12 @@ def train(
     label = pathlib.Path(at_colon(str(config))[0]).stem if isinstance(config, (str, pathlib.Path)) else "train"
     # Named before the data is known, which fills in open fields: the name follows from the call alone.
     folder = session.default_workdir(label, one) if workdir is None else _path("workdir", workdir)
-    if code := session.run(_with_data(one, folder / "config.json"), label, folder, ["actlab.train"]):
+    if code := session.run(_with_data(one, folder / "config.json"), label, folder, ["actlab.train"], quiet=quiet):
         raise KeyboardInterrupt(f"stopped with exit code {code}: the same call resumes")
     return load(folder)
 
 
-@_named_as_in_python
+@_in_python
 def load(workdir: str | pathlib.Path, run: str | None = None) -> Run:
     """A run of a workdir, which may still be training; `run` is its name, needed if the workdir has several.
 
@@ -223,7 +269,7 @@ def _number(cell: str) -> str | float:
     try:
         return int(cell) if re.fullmatch(r"-?\d+", cell) else float(cell)
     except ValueError:
-        return cell  # empty
+        return cell
 
 
 def _path(name: str, given: str | pathlib.Path) -> pathlib.Path:
@@ -246,6 +292,20 @@ def _config(config: Configured | None, fields: str) -> Config:
             f"ConfigDict, {fields}."
         )
     return overrides.read(None if config is None else str(config), (), presets.compared).config
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names of the catalogue; two of one function are refused by the names that were given."""
+    known: dict[str, str] = {}
+    for name in names:
+        found = catalogue.get(name, "").name
+        if (first := known.setdefault(found, name)) != name:
+            raise UserError(f"{first!r} and {name!r} are two names of one function: leave one out.")
+    if len(known) < len(names):
+        raise UserError(f"{', '.join(names)} names an activation twice: leave one out.")
+    if len(known) < 2:
+        raise UserError(f"{', '.join(known) or 'no activation'} cannot be compared: name two activations or more.")
+    return [*known]
 
 
 def _folder(names: Sequence[str], config: Config) -> pathlib.Path:

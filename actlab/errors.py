@@ -2,6 +2,7 @@
 
 import difflib
 import heapq
+import operator
 import re
 from collections.abc import Iterable
 
@@ -46,23 +47,31 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 
-def suggestion(name: str, valid: Iterable[str]) -> str:
-    """The clause that offers the nearest valid name; where none is near, all of a few names, of many the nearest three.
+def nearest(name: str, valid: Iterable[str]) -> str | None:
+    """The valid name that was meant, or None if none is near.
 
     Of a path such as optimizer.learning_rate, the last name or its initials are enough.
     """
-    name, valid = name[:_LONGEST_NAME].lower(), sorted(valid)
-    likeness = {word: _likeness(name, word) for word in valid}
-    nearest = heapq.nlargest(3, valid, key=likeness.__getitem__)
-    near = [word for word in nearest if likeness[word] >= _NEAR]
+    name = name[:_LONGEST_NAME].lower()
+    near = [word for likeness, word in _nearest(name, valid) if likeness >= _NEAR]
     # Two letters that changed places are likelier than one too many: gleu is gelu, not glu.
-    near.sort(key=lambda word: sorted(word) != sorted(name))
-    if near:
-        return f"did you mean {near[0]!r}?"
+    return min(near, key=lambda word: sorted(word) != sorted(name), default=None)
+
+
+def suggestion(name: str, valid: Iterable[str]) -> str:
+    """The clause that offers the nearest valid name; where none is near, all names, of many the nearest three."""
+    valid = sorted(valid)
+    if near := nearest(name, valid):
+        return f"did you mean {near!r}?"
     if len(valid) <= _FEW:
         return f"choose one of {', '.join(word or repr(word) for word in valid)}."
-    first, second, third = map(repr, nearest)
+    first, second, third = (repr(word) for _, word in _nearest(name[:_LONGEST_NAME].lower(), valid))
     return f"choose another; the nearest of {len(valid):,} names are {first}, {second} and {third}."
+
+
+def _nearest(name: str, valid: Iterable[str]) -> list[tuple[float, str]]:
+    """The three nearest names with their likeness."""
+    return heapq.nlargest(3, ((_likeness(name, word), word) for word in sorted(valid)), key=operator.itemgetter(0))
 
 
 def _likeness(name: str, word: str) -> float:

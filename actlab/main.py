@@ -84,8 +84,11 @@ def main(argv: Sequence[str]) -> int:
         jax.config.update("jax_enable_compilation_cache", False)
     devices.join_processes()  # before anything asks jax for its devices
     config = command.with_text(given, config)
+    if profile:
+        session.profile(config, profile)
+        return 0
     line = [*command.PYTHON, "actlab.main", *argv]
-    return session.run(config, request.label, workdir, line, given.dry_run, profile, given.extend, target)
+    return session.run(config, request.label, workdir, line, dry_run=given.dry_run, extend=given.extend, target=target)
 
 
 if __name__ == "__main__":

@@ -238,7 +238,7 @@ def catalogue_as_it_was():
         for known, before in ((catalogue._records, records), (catalogue._aliases, aliases)):
             known.clear()
             known.update(before)
-        catalogue.get.cache_clear()
+        catalogue._get.cache_clear()
 
 
 @pytest.fixture

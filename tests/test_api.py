@@ -1,6 +1,7 @@
 """The Python API: what a notebook calls."""
 
 import importlib.metadata
+import shutil
 import sys
 import types
 
@@ -20,7 +21,7 @@ from actlab.main import main
 from actlab.sweeps import session, trained
 
 
-def test_a_run_is_trained_once_and_read_back(small_sweep, tmp_path):
+def test_a_run_is_trained_once_and_read_back(small_sweep, tmp_path, capsys):
     config = replace(small_sweep, sweep=())
     run = actlab.train(config, workdir=tmp_path / "w", seed=2, **{"model.activation": "relu"})
     assert run.result["run"] == "relu-lr0.001-seed2" and run.result["status"] == "finished"
@@ -31,8 +32,14 @@ def test_a_run_is_trained_once_and_read_back(small_sweep, tmp_path):
     logits, _ = run.model.apply(run.params, tokens)
     assert logits.shape[:2] == tokens.shape and bool(np.isfinite(logits).all())
     assert isinstance(run.sample("a", n_tokens=3), str)
-    again = actlab.train(config, workdir=tmp_path / "w", seed=2, **{"model.activation": "relu"})
+    assert run.sample("a", n_tokens=9, seed=3, top_k=2) == run.trained.sample(prompt="a", n_tokens=9, seed=3, top_k=2)
+    assert "already" not in capsys.readouterr().out
+    again = actlab.train(config, workdir=tmp_path / "w", seed=2, quiet=True, **{"model.activation": "relu"})
+    assert capsys.readouterr().out == ""
     jax.tree.map(np.testing.assert_array_equal, again.params, run.params)
+    shutil.rmtree(tmp_path / "w/checkpoints")
+    with pytest.raises(UserError, match=r"^workdir=.* holds no sound checkpoint"):
+        actlab.load(tmp_path / "w").model  # noqa: B018
 
 
 def test_a_run_is_loaded_by_its_workdir_and_name(small_sweep, tmp_path, monkeypatch):
@@ -59,7 +66,7 @@ def test_a_model_of_another_function_under_the_same_name_is_refused(small_sweep,
     def register(factor):
         made = Activation("mine", elementwise(lambda x: factor * x * x), "factor x^2", "ours")
         monkeypatch.setitem(catalogue._records, "mine", made)
-        catalogue.get.cache_clear()
+        catalogue._get.cache_clear()
 
     register(1.0)
     changes = {"model.activation": "mine", "train.n_steps": 2, "model.init": "gpt2"}
@@ -69,7 +76,7 @@ def test_a_model_of_another_function_under_the_same_name_is_refused(small_sweep,
     for use in (lambda: run.sample("a", n_tokens=1), lambda: run.model):
         with pytest.raises(UserError, match="begun with another 'mine'"):
             use()
-    catalogue.get.cache_clear()
+    catalogue._get.cache_clear()
 
 
 def test_a_run_trains_on_a_text_of_ones_own(small_sweep, tmp_path, capsys):
@@ -112,12 +119,28 @@ def test_arguments_of_another_type_are_refused_by_what_they_are(tmp_path, called
     assert len(str(told.value)) < 400
     for call in (
         lambda config: actlab.train(config),
-        lambda config: actlab.compare(["relu"], budget="1h", config=config),
+        lambda config: actlab.compare(["relu", "gelu"], budget="1h", config=config),
     ):
         with pytest.raises(UserError, match="config=.* is of type dict: give the path"):
             call({"model.activation": "relu"})
     with pytest.raises(UserError, match="config is None"):
         actlab.train(None)
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ([], "no activation cannot be compared: name two"),
+        (["relu"], "relu cannot be compared: name two"),
+        (["relu", "gelu", "relu"], "relu, gelu, relu names an activation twice"),
+        (["relu", "linear", "identity"], "'linear' and 'identity' are two names of one function"),
+        (["relu", "mine"], "unknown activation 'mine'.*activations.register"),
+    ],
+)
+def test_a_comparison_needs_two_functions(names, told, called):
+    with pytest.raises(UserError, match=told):
+        actlab.compare(names, budget="1h")
+    assert not called
 
 
 def test_a_comparison_has_one_folder_in_whatever_order_its_activations_are_named(monkeypatch, small_sweep, tmp_path):
@@ -138,7 +161,7 @@ def test_a_comparison_has_one_folder_in_whatever_order_its_activations_are_named
 
 def test_what_is_refused_is_told_by_the_names_of_arguments(small_sweep, tmp_path):
     config = replace(small_sweep, sweep=())
-    with pytest.raises(UserError, match=r"^scales=2 .* add config\.model\.parametrization=mup"):
+    with pytest.raises(UserError, match=r"^scales=2 .* set it to mup, and config\.model\.init"):
         actlab.compare(["relu", "gelu"], budget="1h", scales=2, config=config, workdir=tmp_path / "w")
     with pytest.raises(UserError, match=r"^budget=soon .* for example budget=90s"):
         actlab.compare(["relu", "gelu"], budget="soon")

@@ -131,7 +131,7 @@ def _add(record: Activation) -> Activation:
             raise UserError(f"activation name {name!r} is taken by {taken.source}: choose another.")
     _records[record.name] = record
     _aliases.update(dict.fromkeys(record.aliases, record.name))
-    get.cache_clear()
+    _get.cache_clear()
     return record
 
 
@@ -165,7 +165,6 @@ def _unwrapped(fn: Any) -> tuple[Any, tuple[Any, ...]]:
     return inspect.unwrap(fn.func), (fn.args, *sorted(fn.keywords.items()))
 
 
-@functools.cache
 def get(text: str, field: str = "config.model.activation") -> Activation:
     """The record of a name, of an alias, or of a name with parameters: get("celu(alpha=2)").
 
@@ -175,14 +174,22 @@ def get(text: str, field: str = "config.model.activation") -> Activation:
         UserError: for an unknown name, with the nearest, and for parameters that are malformed, missing, unknown,
             given twice or out of their domain.
     """
+    if not isinstance(text, str):
+        raise UserError(f"{field or 'activation'}={shown(text)} is not a text: write a name, such as 'gelu'.")
+    return _get(text, field)
+
+
+@functools.cache
+def _get(text: str, field: str) -> Activation:
     field = f"{field}={text!r}" if field else repr(text)
-    match = _TEXT.fullmatch(text) if isinstance(text, str) else None
+    match = _TEXT.fullmatch(text)
     if match is None:
         raise UserError(f"{field} is malformed: write a name, or a name with parameters like 'gelu_scale(s=0.25)'.")
     name, arguments = match.groups()
     record = _records.get(_aliases.get(name, name))
     if record is None:
-        raise UserError(f"unknown activation {field}: {suggestion(name, [*_records, *_aliases])}")
+        near = suggestion(name, [*_records, *_aliases])
+        raise UserError(f"unknown activation {field}: {near} actlab.activations.register adds one of your own.")
     return record if arguments is None else _with(record, _parse(arguments, record, field), field)
 
 

@@ -56,13 +56,12 @@ class _NoRatesError(UserError):
 
 
 class Comparison:
-    """One call of the command on a workdir; `run` is called once.
+    """One call of the command on a workdir, of two or more different activations; `run` is called once.
 
     `scales` is the number of widths, the config's own and its doublings; None is the workdir's, or 1.
 
     Raises:
-        UserError: for a config with a sweep, fewer than two activations, scales without mup, or a workdir of another
-            comparison.
+        UserError: for a config with a sweep, scales without mup, or a workdir of another comparison.
     """
 
     def __init__(
@@ -79,13 +78,7 @@ class Comparison:
     ):
         self._clock, self._began = clock, clock()
         if config.sweep:
-            raise UserError(
-                "config.sweep is set, but a comparison makes its own sweeps: leave it out of the config file, and "
-                "--config.sweep.FIELD out of the command."
-            )
-        if len(set(activations)) < 2 or len(set(activations)) < len(activations):
-            named = ", ".join(activations) or "none"
-            raise UserError(f"a comparison needs two or more different activations, and was given {named}.")
+            raise UserError("config.sweep is set, but a comparison makes its own sweeps: leave it out.")
         if config.seed > (most := 2**31 - 1 - SEARCH_SEED - search.SEEDS):
             raise UserError(
                 f"config.seed={config.seed} leaves no seeds for the search, which lie {SEARCH_SEED:,} above it: lower "
@@ -461,8 +454,8 @@ def _widened(config: Config, scales: int) -> dict[int, Config]:
     if scales > 1 and config.model.parametrization != "mup":
         raise UserError(
             f"--scales={scales} carries the learning rates to other widths, which takes mup, but "
-            f"config.model.parametrization is {config.model.parametrization}: add --config.model.parametrization=mup "
-            "--config.model.init=fan_in."
+            f"config.model.parametrization is {config.model.parametrization}: set it to mup, and config.model.init to "
+            "fan_in."
         )
     found = {}
     for factor in (2**step for step in range(scales)):

@@ -187,7 +187,8 @@ def lr_sensitivity(losses: Sequence[float | int] | np.ndarray | Array, initial_l
 class Worth:
     """What an arm is worth by seed, `also` under the other ways to choose its rate, and the `runs` behind it.
 
-    `unresolved` says why its best rate is not resolved, `reason` why it decides nothing; both are "" otherwise.
+    `unresolved` says why its best rate is not resolved, `reason` why it decides nothing; both are "" otherwise. It is
+    `absent` if it has no run.
     """
 
     chosen: Mapping[int, float] = dataclasses.field(default_factory=dict)
@@ -195,6 +196,7 @@ class Worth:
     runs: tuple[str, ...] = ()
     unresolved: str = ""
     reason: str = ""
+    absent: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,8 +230,8 @@ def measure(contrast: Contrast, grid: Grid) -> Measured:
             dataclasses.replace(worth, chosen={seed: worth.chosen[seed] for seed in shared}) for worth in worths
         )
     values = _oriented(contrast, [worth.chosen for worth in worths], shared)
-    reasons = [worth.reason for worth in worths if worth.reason]
-    reason = next((one for one in reasons if one.startswith("no run of")), reasons[0] if reasons else "")
+    without = sorted((worth for worth in worths if worth.reason), key=lambda worth: not worth.absent)
+    reason = without[0].reason if without else ""
     effect = Effect(values, reason=reason)
     if contrast.of == LOSS and shared:
         # Beside an arm that learned, a loss at initialisation is a result; by itself it is none. Collapsed runs have
@@ -286,7 +288,7 @@ def _worth(contrast: Contrast, arm: Arm, grid: Grid, shared: Sequence[float], co
     rates = shared if arm.at is None else [rate for rate in cells if rate == arm.at]
     runs = tuple(score.run for rate, cell in cells.items() if rate in rates for score in cell.values())
     if not cells or (arm.at is not None and not runs):
-        return Worth(reason=f"no run of {arm}")
+        return Worth(reason=f"no run of {arm}", absent=True)
     if not rates and grid.rates(name):
         failed = contrast.of == SENSITIVITY and not grid.usable_rates(name)
         return Worth(reason="at every rate every run failed" if failed else "its arms share no learning rate")

@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
 
     command.register_activations(given.activations)
     console = lines()
-    answer = api.compare(
+    answer = api.comparison_of(
         names,
         budget=api.budget_seconds(given.budget),
         text=given.text,

@@ -7,7 +7,7 @@ from actlab.data import cache, datasets, gpt2, sets, sources, tokenizers
 from actlab.data.cache import Split, TokenCache
 from actlab.data.datasets import STORY_GRAMMAR, TINY_STORIES
 from actlab.data.sources import FIELD, N_STORIES, SPLITS
-from actlab.errors import UserError, suggestion
+from actlab.errors import UserError, nearest
 
 __all__ = ["FIELD", "N_STORIES", "Split", "TokenCache", "open_tokens", "prepare", "prepare_text", "resolve_name"]
 
@@ -36,8 +36,8 @@ def resolve_name(name: str, directory: str | Path, task: str = "") -> str:
         if task:
             raise UserError(f"the data of finetune.task={task!r} {hint}.")
         usable = [*datasets.prepared(directory, []), *(one for one in sets.known() if one.built_in)]
-        near = suggestion(name, {one.name for one in usable})
-        raise UserError(f"data.name={name!r} {hint}{f'; {near}' if near.endswith('?') else '.'}")
+        near = nearest(name, {one.name for one in usable})
+        raise UserError(f"data.name={name!r} {hint}{f'; did you mean {near!r}?' if near else '.'}")
     return name
 
 

@@ -70,28 +70,23 @@ def run(
     label: str,
     workdir: pathlib.Path | None,
     command: Sequence[str],
+    *,
     dry_run: bool = False,
-    profile: pathlib.Path | None = None,
     extend: bool = False,
     target: Target | None = None,
+    quiet: bool = False,
 ) -> int:
     """Trains the runs of a config, resumes them, or says that they are done; returns the exit code.
 
     `label` names the default workdir, runs/LABEL-FINGERPRINT. A dry run prints the plan and writes nothing but prepared
-    data. With `profile`, a folder, a few updates of the first program are traced into it instead. With `extend` the
-    workdir may have been begun with fewer runs of the same design, and is given the others. A dry run with a `target`
-    plans for its devices.
+    data; with a `target` it plans for those devices. With `extend` the workdir may have been begun with fewer runs of
+    the same design, and is given the others. `quiet` prints nothing.
 
     Raises:
         UserError: for whatever the user can fix.
     """
     with StopSignal(later=True) as stop:
-        console = lines(quiet=jax.process_index() > 0)
-        if profile:
-            first = prepare(console, config).specs[0]
-            most = config.devices.max_lanes and max(config.devices.max_lanes, config.devices.lane or 1)
-            profiling.run(console, first.part(first.names[:most]), profile)
-            return 0
+        console = lines(quiet=quiet or jax.process_index() > 0)
         # A given workdir is checked before any work is spent on the data; the default's name depends on the data.
         if workdir and not needs_training(console, Workdir(workdir), config, extend=extend):
             return 0
@@ -130,6 +125,19 @@ def run(
                 # All processes read from it which parts there are, and one writes it.
                 devices.wait_for_processes("the manifest is written")
                 return Session(prepared, records, console).run(stop)
+
+
+def profile(config: Config, folder: pathlib.Path) -> None:
+    """Traces a few updates of a config's first program into a folder, and prints the slowest operations.
+
+    Raises:
+        UserError: as `run`.
+    """
+    with StopSignal(later=True):
+        console = lines(quiet=jax.process_index() > 0)
+        first = prepare(console, config).specs[0]
+        most = config.devices.max_lanes and max(config.devices.max_lanes, config.devices.lane or 1)
+        profiling.run(console, first.part(first.names[:most]), folder)
 
 
 def begun(records: Workdir) -> set[str]:

@@ -31,10 +31,10 @@ def bent(monkeypatch):
         monkeypatch.setitem(
             activations.catalogue._records, "bent", activations.Activation("bent", fn, "f(x)", "ours", **changes)
         )
-        activations.get.cache_clear()
+        activations.catalogue._get.cache_clear()
 
     yield register
-    activations.get.cache_clear()
+    activations.catalogue._get.cache_clear()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from actlab.sweeps import profiling, session
 def test_a_profile_traces_some_updates_and_trains_nothing(small_sweep, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(profiling, "N_SHOWN", 10**6)  # which are the slowest depends on what else runs
     config = replace(small_sweep, **{"sweep": {}, "model.activation": "relu"})
-    assert session.run(config, "x", tmp_path / "w", ["test"], profile=tmp_path / "trace") == 0
+    assert session.profile(config, tmp_path / "trace") is None
     printed = capsys.readouterr().out
     assert list((tmp_path / "trace").rglob("*.xplane.pb")) and not (tmp_path / "w").exists()
     assert "2 steps of 1 lane" in printed
@@ -23,7 +23,7 @@ def test_a_profile_traces_some_updates_and_trains_nothing(small_sweep, tmp_path,
 
 def test_of_a_sweep_as_many_lanes_are_traced_as_a_program_may_have(small_sweep, tmp_path, capsys):
     config = replace(small_sweep, **{"devices.max_lanes": 2})
-    assert session.run(config, "x", None, ["test"], profile=tmp_path / "trace") == 0
+    assert session.profile(config, tmp_path / "trace") is None
     assert "2 steps of 2 lanes; trace in" in capsys.readouterr().out
 
 
@@ -63,4 +63,4 @@ def test_time_of_an_operation_inside_another_counts_once():
 def test_a_folder_that_cannot_be_made_is_named(small_sweep, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file/trace"):
-        session.run(small_sweep, "x", None, ["test"], profile=tmp_path / "file" / "trace")
+        session.profile(small_sweep, tmp_path / "file" / "trace")
