@@ -15,41 +15,32 @@ from jaxtyping import Array, Bool, Float
 MASKED = -1e30
 
 
-def attend_causally(
+def self_attention(
     q_BLHK: Float[Array, "B L H K"],
     k_BLHK: Float[Array, "B L H K"],
     v_BLHK: Float[Array, "B L H K"],
+    causal: bool,
+    real_BL: Bool[Array, "B L"] | None = None,
     kernel: str = "own",
     scale: float | None = None,
     rows: NamedSharding | None = None,
 ) -> Float[Array, "B L H K"]:
-    """Attention of each position to itself and those before it. See `attend` and `kernel_for`."""
-    if kernel == "splash" and splashes(q_BLHK.shape[1]):
-        return splash(q_BLHK, k_BLHK, v_BLHK, True, scale, rows)
-    if kernel == "cudnn":
-        return jax.nn.dot_product_attention(q_BLHK, k_BLHK, v_BLHK, scale=scale, is_causal=True, implementation="cudnn")
-    positions_L = jnp.arange(q_BLHK.shape[1])
-    mask_LL = positions_L[None, :] <= positions_L[:, None]
-    return attend(q_BLHK, k_BLHK, v_BLHK, mask_LL, scale, kernel == "halves")
+    """Attention of each position to itself and those before it if `causal`, else to all that are real, or to all.
 
-
-def attend_to_all(
-    q_BLHK: Float[Array, "B L H K"],
-    k_BLHK: Float[Array, "B L H K"],
-    v_BLHK: Float[Array, "B L H K"],
-    real_BL: Bool[Array, "B L"] | None,
-    kernel: str = "own",
-    scale: float | None = None,
-    rows: NamedSharding | None = None,
-) -> Float[Array, "B L H K"]:
-    """Attention of each position to all that are real, or to all. See `attend` and `kernel_for`."""
-    if real_BL is None:
-        if kernel == "splash" and splashes(q_BLHK.shape[1]):
-            return splash(q_BLHK, k_BLHK, v_BLHK, False, scale, rows)
-        if kernel == "cudnn":
-            return jax.nn.dot_product_attention(q_BLHK, k_BLHK, v_BLHK, scale=scale, implementation="cudnn")
-        real_BL = jnp.ones(q_BLHK.shape[:2], bool)
-    return attend(q_BLHK, k_BLHK, v_BLHK, real_BL[:, None, None, :], scale, kernel == "halves")
+    See `attend` and `kernel_for`.
+    """
+    n_rows, length = q_BLHK.shape[:2]
+    if real_BL is None and kernel == "splash" and splashes(length):
+        return splash(q_BLHK, k_BLHK, v_BLHK, causal, scale, rows)
+    if real_BL is None and kernel == "cudnn":
+        arrays = q_BLHK, k_BLHK, v_BLHK
+        return jax.nn.dot_product_attention(*arrays, scale=scale, is_causal=causal, implementation="cudnn")
+    if causal:
+        positions_L = jnp.arange(length)
+        mask = positions_L[None, :] <= positions_L[:, None]
+    else:
+        mask = (jnp.ones((n_rows, length), bool) if real_BL is None else real_BL)[:, None, None, :]
+    return attend(q_BLHK, k_BLHK, v_BLHK, mask, scale, kernel == "halves")
 
 
 def kernel_for(device: Any, dtype: DTypeLike, head: int) -> str:

@@ -57,7 +57,7 @@ class Encoder(nn.Module):
         token_embedding = layers.embedding(spec, spec.vocab_size, "token_embedding")
         x_TD = self._embed(token_embedding, tokens_BL, segments_BL).reshape(-1, spec.d_embedding)
         if spec.norm_position == "post":
-            x_TD = layers.Norm(spec, name="embedding_norm")(x_TD)
+            x_TD = layers.stream_norm(spec, "embedding_norm")(x_TD)
         if spec.d_embedding != spec.d_model:
             std = layers.matrix_std(spec, spec.d_embedding)
             x_TD = layers.dense(spec, spec.d_model, "embedding_projection", std)(x_TD).astype(jnp.float32)
@@ -82,7 +82,7 @@ class Encoder(nn.Module):
         if places_BP is not None:
             x_BLD = jnp.take_along_axis(x_BLD, places_BP[:, :, None], axis=1)
         x_TE = Transform(spec, spec.head_activation, spec.d_embedding, name="head")(x_BLD.reshape(-1, spec.d_model))
-        x_BKE = layers.Norm(spec, name="head_norm")(x_TE).astype(spec.dtype).reshape(*x_BLD.shape[:2], -1)
+        x_BKE = layers.stream_norm(spec, "head_norm")(x_TE).astype(spec.dtype).reshape(*x_BLD.shape[:2], -1)
         if not spec.tie_embeddings:
             return x_BKE, layers.Output(spec, spec.d_embedding, spec.vocab_size, name="output")()
         zeros = nn.initializers.zeros

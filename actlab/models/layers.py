@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 from actlab import activations
 from actlab.config import RotaryScaling, rotary_scaling
 from actlab.errors import UserError
-from actlab.models.attention import attend, attend_causally, attend_to_all
+from actlab.models.attention import attend, self_attention
 from actlab.models.spec import Spec
 
 INIT_STD = 0.02  # GPT-2 (Radford et al. 2019, section 2.3)
@@ -215,36 +215,30 @@ standardise.defvjp(_standardise_forward, _standardise_backward)
 
 
 class Norm(nn.Module):
-    """LayerNorm (Ba et al. 2016, arXiv:1607.06450) or RMSNorm (arXiv:1910.07467) over features, in float32."""
+    """LayerNorm (Ba et al. 2016, arXiv:1607.06450) if `centred`, else RMSNorm (arXiv:1910.07467), in float32.
 
-    spec: Spec
-
-    @nn.compact
-    def __call__(self, x_TD: Float[Array, "T D"]) -> Float[Array, "T D"]:
-        """The features at mean 0 (LayerNorm) and mean square 1, times a scale, plus a bias where the model has them."""
-        shape, centred = x_TD.shape[1:], self.spec.norm == "layernorm"
-        x_TD = standardise(x_TD.astype(jnp.float32), centred, self.spec.norm_epsilon)
-        x_TD = x_TD * self.param("scale", nn.initializers.ones, shape, jnp.float32)[None]
-        if self.spec.use_bias and centred:
-            x_TD = x_TD + self.param("bias", nn.initializers.zeros, shape, jnp.float32)[None]
-        return x_TD
-
-
-class UnitNorm(nn.Module):
-    """RMSNorm (arXiv:1910.07467) or LayerNorm (arXiv:1607.06450) over hidden units or those of a head, in float32.
-
-    A trained scale for each unit and no bias; all heads share one, which keeps queries and keys at a bounded size.
+    Over the last axis, with a trained scale for each of its units.
     """
 
     epsilon: float
-    centred: bool = False
+    centred: bool
+    use_bias: bool = False
 
     @nn.compact
     def __call__(self, x: Float[Array, "*axes K"]) -> Float[Array, "*axes K"]:
-        """The units at mean square 1, with LayerNorm at mean 0 too, times the scale; in the dtype of x."""
-        scale_K = self.param("scale", nn.initializers.ones, x.shape[-1:], jnp.float32)
-        rows_TK: Any = standardise(x.astype(jnp.float32).reshape(-1, x.shape[-1]), self.centred, self.epsilon)
-        return (rows_TK * scale_K[None]).reshape(x.shape).astype(x.dtype)
+        """The units at mean 0 if `centred` and at mean square 1, times the scale, plus a bias if there is one."""
+        shape = x.shape[-1:]
+        y_TK: Any = standardise(x.astype(jnp.float32).reshape(-1, *shape), self.centred, self.epsilon)
+        y_TK = y_TK * self.param("scale", nn.initializers.ones, shape, jnp.float32)[None]
+        if self.use_bias:
+            y_TK = y_TK + self.param("bias", nn.initializers.zeros, shape, jnp.float32)[None]
+        return y_TK.reshape(x.shape)
+
+
+def stream_norm(spec: Spec, name: str) -> Norm:
+    """The model's norm of the residual stream."""
+    centred = spec.norm == "layernorm"
+    return Norm(spec.norm_epsilon, centred, use_bias=spec.use_bias and centred, name=name)
 
 
 def rotate(
@@ -339,8 +333,11 @@ class Attention(nn.Module):
             for x in jnp.split(qkv, (own, own + shared), axis=1)
         )
         if spec.qk_norm:
-            q_BLHK = UnitNorm(spec.norm_epsilon, name="query_norm")(q_BLHK)
-            k_BLGK = UnitNorm(spec.norm_epsilon, name="key_norm")(k_BLGK)
+            # All heads share one scale, which keeps queries and keys at a bounded size.
+            q_BLHK, k_BLGK = (
+                Norm(spec.norm_epsilon, centred=False, name=f"{name}_norm")(x).astype(x.dtype)
+                for name, x in (("query", q_BLHK), ("key", k_BLGK))
+            )
         positions_L = offset + jnp.arange(length)
         if spec.position == "rotary":
             turning = (spec.rotary_base, int(spec.rotary_fraction * spec.d_head), rotary_scaling(spec.rotary_scaling))
@@ -351,11 +348,9 @@ class Attention(nn.Module):
             key_value = write(cache[0], k_BLGK), write(cache[1], v_BLGK)
         group = spec.n_heads // spec.n_kv_heads
         k_BMHK, v_BMHK = key_value if group == 1 else (jnp.repeat(x, group, axis=2) for x in key_value)
-        how = (spec.attention, spec.score_scale, spec.rows)
-        if spec.kind == "encoder":
-            out_BLHK = attend_to_all(q_BLHK, k_BMHK, v_BMHK, real_BL, *how)
-        elif cache is None:
-            out_BLHK = attend_causally(q_BLHK, k_BMHK, v_BMHK, *how)
+        if cache is None:
+            how = (spec.attention, spec.score_scale, spec.rows)
+            out_BLHK = self_attention(q_BLHK, k_BMHK, v_BMHK, spec.kind == "decoder", real_BL, *how)
         else:
             mask_LM = jnp.arange(k_BMHK.shape[1])[None, :] <= positions_L[:, None]
             out_BLHK = attend(q_BLHK, k_BMHK, v_BMHK, mask_LM, spec.score_scale)
@@ -396,7 +391,8 @@ class FeedForward(nn.Module):
             v_TF = dense(spec, spec.d_hidden, "value", before)(x_TD)
             a_TF = a_TF * activation.value_fn(v_TF)
         if spec.activation_norm != "none":
-            a_TF = UnitNorm(spec.norm_epsilon, spec.activation_norm == "layernorm", name="activation_norm")(a_TF)
+            norm = Norm(spec.norm_epsilon, centred=spec.activation_norm == "layernorm", name="activation_norm")
+            a_TF = norm(a_TF).astype(a_TF.dtype)
         return dense(spec, spec.d_model, "down", after)(a_TF), Hidden(z_TF, a_TF, v_TF, theta)
 
 
@@ -418,7 +414,7 @@ class Block(nn.Module):
         """The residual stream after the block, the feed-forward's hidden units, the keys and values."""
         attention, feed_forward = Attention(self.spec, name="attention"), FeedForward(self.spec, name="feed_forward")
         attention_norm, feed_forward_norm = (
-            Norm(self.spec, name=f"{part}_norm") for part in ("attention", "feed_forward")
+            stream_norm(self.spec, f"{part}_norm") for part in ("attention", "feed_forward")
         )
         if self.spec.residual == "parallel":
             attended_TD, key_value = attention(attention_norm(x_TD), length, cache, offset, real_BL)
@@ -461,6 +457,6 @@ def blocks(
         hidden.append(units)
         key_values.append(key_value)
     if spec.norm_position == "pre":
-        x_TD = Norm(spec, name="final_norm")(x_TD)
+        x_TD = stream_norm(spec, "final_norm")(x_TD)
     # Norms give float32; what follows is computed in the compute dtype.
     return x_TD.astype(spec.dtype).reshape(-1, length, spec.d_model), tuple(hidden), tuple(key_values)

@@ -10,6 +10,8 @@ import pytest
 
 from actlab.models import attention
 
+CAUSAL = functools.partial(attention.self_attention, causal=True)
+
 
 def qkv(dtype=jnp.float32, length=8, head=16):
     return [jnp.asarray(array, dtype) for array in np.random.default_rng(0).normal(size=(4, 2, length, 3, head))]
@@ -33,14 +35,14 @@ def test_causal_attention_is_its_formula():
     scores[..., ~np.tri(8, dtype=bool)] = -np.inf
     weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     expected = np.einsum("bhlm,bmhk->blhk", weights, v)
-    np.testing.assert_allclose(jax.jit(attention.attend_causally)(*qkv()[:3]), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(jax.jit(CAUSAL)(*qkv()[:3]), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(jnp.float32, 2e-5), (jnp.bfloat16, 0.05)])
 def test_its_gradients_are_those_of_jaxs_own(dtype, tolerance):
     theirs = functools.partial(jax.nn.dot_product_attention, is_causal=True, implementation="xla")
     exact = gradients(theirs, *qkv())
-    for ours, reference in zip(gradients(attention.attend_causally, *qkv(dtype)), exact, strict=True):
+    for ours, reference in zip(gradients(CAUSAL, *qkv(dtype)), exact, strict=True):
         assert ours.dtype == dtype
         np.testing.assert_allclose(np.float32(ours), reference, rtol=tolerance, atol=tolerance)
 
@@ -52,10 +54,8 @@ def test_halves_of_the_heads_give_the_same(n_heads, causal):
     real = None if causal else jnp.arange(64)[None] < jnp.array([[40], [64]])
 
     def attended(kernel):
-        attend = attention.attend_causally
-        if not causal:
-            attend = functools.partial(attention.attend_to_all, real_BL=real)
-        return values_and_gradients(functools.partial(attend, kernel=kernel), *arrays)
+        attend = functools.partial(attention.self_attention, causal=causal, real_BL=real, kernel=kernel)
+        return values_and_gradients(attend, *arrays)
 
     for whole, halves in zip(attended("own"), attended("halves"), strict=True):
         np.testing.assert_allclose(whole, halves, rtol=1e-4, atol=1e-6)
@@ -63,7 +63,7 @@ def test_halves_of_the_heads_give_the_same(n_heads, causal):
 
 def test_huge_scores_give_finite_gradients():
     q, k, v, weigh = qkv()
-    for slope in gradients(attention.attend_causally, 1e4 * q, 1e4 * k, v, weigh):
+    for slope in gradients(CAUSAL, 1e4 * q, 1e4 * k, v, weigh):
         assert np.isfinite(slope).all()
 
 
@@ -75,7 +75,7 @@ def test_a_hessian_vector_product_agrees_with_jaxs_own():
         return jax.jit(lambda q: jax.jvp(slope, (q,), (weigh,))[1])(q)
 
     theirs = functools.partial(jax.nn.dot_product_attention, is_causal=True, implementation="xla")
-    np.testing.assert_allclose(product(attention.attend_causally), product(theirs), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(product(CAUSAL), product(theirs), rtol=1e-3, atol=1e-4)
 
 
 class Device(NamedTuple):
@@ -108,7 +108,7 @@ def test_flash_attention_serves_where_cudnn_has_it(platform, capability, dtype, 
 def test_the_kernel_of_tpus_equals_ours_forward_and_backward(causal):
     arrays = qkv(jnp.float32, length=256, head=64)
     splash = functools.partial(attention.splash, causal=causal, interpret=True)
-    ours = attention.attend_causally if causal else functools.partial(attention.attend_to_all, real_BL=None)
+    ours = functools.partial(attention.self_attention, causal=causal)
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
     jax.tree.map(close, values_and_gradients(splash, *arrays), values_and_gradients(ours, *arrays))
 
@@ -117,7 +117,7 @@ def test_flash_attention_lowers_for_cuda_forward_and_backward(monkeypatch):
     stablehlo = pytest.importorskip("jax._src.cudnn.fused_attention_stablehlo")
     monkeypatch.setattr(stablehlo, "check_cudnn_version", lambda: 91000)
     monkeypatch.setattr(stablehlo, "check_compute_capability", lambda capability: True)
-    flash = functools.partial(attention.attend_causally, kernel="cudnn")
+    flash = functools.partial(CAUSAL, kernel="cudnn")
     text = gradients.trace(flash, *qkv(jnp.bfloat16, length=64)).lower(lowering_platforms=("cuda",)).as_text()
     assert "__cudnn$fmhaSoftmax" in text and "__cudnn$fmhaSoftmaxBackward" in text
 
@@ -128,7 +128,7 @@ def test_flash_attention_lowers_for_cuda_forward_and_backward(monkeypatch):
 def test_flash_attention_equals_ours(causal, length):
     arrays = qkv(jnp.bfloat16, length=length, head=64)
     assert attention.kernel_for(jax.devices()[0], jnp.bfloat16, 64) == "cudnn"
-    attend = attention.attend_causally if causal else functools.partial(attention.attend_to_all, real_BL=None)
+    attend = functools.partial(attention.self_attention, causal=causal)
     flash = functools.partial(attend, kernel="cudnn")
     exact = [array.astype(jnp.float32) for array in arrays]
     close = lambda a, b: np.testing.assert_allclose(np.float32(a), b, rtol=0.05, atol=0.05)

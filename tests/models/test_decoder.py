@@ -161,7 +161,7 @@ def test_norms_are_their_formulas(tiny, kind, epsilon):
     changes = {"model.norm": kind, "model.norm_epsilon": epsilon, "model.use_bias": True}
     spec = models.build(replace(tiny, **changes).model).spec
     x = np.random.default_rng(0).normal(3.0, 2.0, size=(4, 16)).astype(np.float32)
-    found, _ = jax.jit(layers.Norm(spec, name="norm").init_with_output)(jax.random.key(0), x)
+    found, _ = jax.jit(layers.stream_norm(spec, "norm").init_with_output)(jax.random.key(0), x)
     centred = x - x.mean(-1, keepdims=True) if kind == "layernorm" else x
     expected = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
@@ -172,11 +172,11 @@ def test_norms_have_the_gradients_of_flaxs(tiny, kind, peer):
     changes = {"model.norm": kind, "model.norm_epsilon": 0.5, "model.use_bias": True}
     spec = models.build(replace(tiny, **changes).model).spec
     x, weigh = 3 + 2 * jax.random.normal(jax.random.key(0), (2, 4, 16))
-    params = jax.tree.map(lambda a: a + 0.5, layers.Norm(spec, name="norm").init(jax.random.key(0), x)["params"])
+    params = jax.tree.map(lambda a: a + 0.5, layers.stream_norm(spec, "norm").init(jax.random.key(0), x)["params"])
     weighed = lambda norm: lambda p, x: (norm.apply({"params": p}, x) * weigh).sum()
     slopes = lambda norm: jax.jit(jax.grad(weighed(norm), (0, 1)))(params, x)
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
-    jax.tree.map(close, slopes(layers.Norm(spec, name="norm")), slopes(peer(epsilon=0.5)))
+    jax.tree.map(close, slopes(layers.stream_norm(spec, "norm")), slopes(peer(epsilon=0.5)))
 
 
 @pytest.mark.parametrize("position", ["learned", "rotary"])
@@ -351,7 +351,7 @@ def test_hidden_units_are_those_of_the_feed_forward(tiny):
     first = params["block_0"]
     x = params["token_embedding"]["embedding"][tokens] + params["position_embedding"]["embedding"][None]
     spec = model.spec
-    norm = lambda name, value: layers.Norm(spec, name=name).apply({"params": first[name]}, value)
+    norm = lambda name, value: layers.stream_norm(spec, name).apply({"params": first[name]}, value)
 
     @jax.jit
     def inputs(flat):
