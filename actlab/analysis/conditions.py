@@ -127,7 +127,7 @@ def _lacking(axes: Axes, group: Sequence[Result]) -> str:
         later = " or ".join(name for name in dict.fromkeys(result.activation for result in group) if name not in rates)
         return f"no run of {later} is trained to its end{where}: let the training command go on with them."
     if len(rates) < 2:
-        return f"only {', '.join(rates)}{where}: a comparison needs two activations."
+        return f"only {', '.join(rates)} has runs{where}: train another activation at the same learning rates."
     if not set.intersection(*rates.values()):
         return f"{', '.join(rates)} share no learning rate{where}: train them at the same ones."
     return ""

@@ -286,11 +286,12 @@ def _merges(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _prefix(texts: Iterable[str]) -> Iterator[str]:
-    size = 0
+    left = TRAINING_BYTES
     for text in texts:
-        yield text[: TRAINING_BYTES - size]
-        size += len(text.encode())
-        if size >= TRAINING_BYTES:
+        part = text.encode()[:left]
+        yield part.decode(errors="ignore")  # without the bytes of a cut character
+        left -= len(part)
+        if not left:
             return
 
 

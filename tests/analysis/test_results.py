@@ -258,7 +258,7 @@ def test_diverged_runs_stay_and_stopped_ones_are_left_out_with_a_warning(tables)
 
 
 def test_one_activation_is_no_comparison(tables):
-    with pytest.raises(UserError, match="only relu: a comparison needs two activations"):
+    with pytest.raises(UserError, match="only relu has runs: train another activation"):
         conditions(tables.read(grid(tables)[:4]))
     with pytest.raises(UserError, match="no run of relu or gelu is trained to its end: let the training"):
         conditions(tables.read([row | {"status": "stopped"} for row in grid(tables)]))
@@ -284,10 +284,10 @@ def test_a_place_that_cannot_be_compared_is_left_out_with_a_warning(tables):
     (condition,) = conditions(tables.read([*alone, *grid(tables), *apart]))
     assert condition.axes == (("weight_decay", "0.1"),) and len(condition.results) == 8
     assert condition.warnings == (
-        "left out: only gelu at weight_decay=0.0: a comparison needs two activations",
+        "left out: only gelu has runs at weight_decay=0.0: train another activation at the same learning rates",
         "left out: relu, gelu share no learning rate at weight_decay=0.5: train them at the same ones",
     )
-    with pytest.raises(UserError, match="only gelu at"):
+    with pytest.raises(UserError, match="only gelu has runs at"):
         conditions(tables.read([*alone, *apart]))
 
 

@@ -66,6 +66,13 @@ def test_training_reads_only_the_first_part(monkeypatch):
     assert tokenizers.train(endless(), 300).hash == TRAINED.hash
 
 
+@pytest.mark.parametrize("text", ["é" * 9, "aé" * 9, "ascii only"])
+def test_the_first_part_is_counted_in_bytes_and_ends_with_a_whole_character(monkeypatch, text):
+    monkeypatch.setattr(tokenizers, "TRAINING_BYTES", 7)
+    read = "".join(tokenizers._prefix([text, text]))
+    assert text.startswith(read) and 6 <= len(read.encode()) <= 7
+
+
 def test_too_little_text_names_the_size_reached():
     with pytest.raises(UserError, match=r"bpe:4000' is too large.*gives (\d+) entries: take bpe:\1 or less") as error:
         tokenizers.train(CORPUS, 4000)
