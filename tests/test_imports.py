@@ -1,4 +1,4 @@
-"""The plan of the house: which room may import which, and which file owns which library."""
+"""Which package may import which, and which file owns which library."""
 
 import ast
 import pathlib

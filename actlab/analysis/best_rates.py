@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
-from actlab.analysis.effects import DECIMALS, Swaps
+from actlab.analysis.effects import DECIMALS, PermutationTest
 
 NEAR = 1.8  # a rate is resolved with neighbours at most this factor away
 _MOST = 16  # seeds of which all swaps are taken; of more, 2^16 - 1 are drawn
@@ -196,8 +196,8 @@ def _change(
     return at * (slope + (at - x[1]) * (bend + (at - x[2]) * third))
 
 
-def swap(pairs: Sequence[tuple[float, Curves, Curves]]) -> Swaps:
-    """Swaps of a sum over pairs of arms, weight times the first's mean at its best rate minus the second's.
+def swap(pairs: Sequence[tuple[float, Curves, Curves]]) -> PermutationTest:
+    """PermutationTest of a sum over pairs of arms, weight times the first's mean at its best rate minus the second's.
 
     All pairs swap together, and each swap chooses all rates anew. The arms have the same rates and seeds. Exact if,
     within a seed, the curves of the first arms and of the second are exchangeable. For an interaction this must hold
@@ -217,11 +217,11 @@ def swap(pairs: Sequence[tuple[float, Curves, Curves]]) -> Swaps:
         # The first seed was never swapped: swapping all others instead turns the sign of the difference.
         opposite = (observed + difference_M) * n_seeds / (2 * (n_seeds - k_M))
         typical = np.concatenate([typical, opposite])
-    return Swaps(np.sort(np.round(typical, DECIMALS)))
+    return PermutationTest(np.sort(np.round(typical, DECIMALS)))
 
 
-def signs(values: Float64[np.ndarray, "n"]) -> Swaps:
-    """Swaps of a mean with nothing to choose: the sign of each value turns."""
+def signs(values: Float64[np.ndarray, "n"]) -> PermutationTest:
+    """PermutationTest of a mean with nothing to choose: the sign of each value turns."""
     curve = values[None]
     fixed = Curves(np.ones(1), curve, curve, np.zeros(curve.shape, bool))
     return swap([(1.0, fixed, fixed._replace(chosen=np.zeros_like(curve), read=np.zeros_like(curve)))])

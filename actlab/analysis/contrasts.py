@@ -17,7 +17,7 @@ from jaxtyping import Array, Float64
 
 from actlab.analysis import best_rates
 from actlab.analysis.best_rates import Curves
-from actlab.analysis.effects import DECIMALS, Effect, Interval, Judgement, Swaps, judge
+from actlab.analysis.effects import DECIMALS, Effect, Interval, Judgement, PermutationTest, judge
 from actlab.analysis.protocol import LOSS, SENSITIVITY, Arm, Contrast
 from actlab.analysis.results import Result
 from actlab.errors import UserError
@@ -264,7 +264,7 @@ def _oriented(contrast: Contrast, values: Sequence[Mapping[int, float]], seeds: 
 
 def _swaps(
     contrast: Contrast, grid: Grid, rates: Sequence[float], seeds: Sequence[int], values: Sequence[float]
-) -> Swaps:
+) -> PermutationTest:
     """Each arm that counts positive is swapped with the one that counts as much negative; they stand in one order.
 
     Where there is none, or some arm has a rate of its own, only the signs of the seeds' values turn.

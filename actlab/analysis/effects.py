@@ -172,8 +172,8 @@ def nats(value: float, sign: str = "") -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Swaps:
-    """The exact test of a difference of n seeds by swapping two arms within each seed, or a sample of all 2^n swaps.
+class PermutationTest:
+    """The paired permutation test of n seeds: two arms are swapped within each seed, in all 2^n ways or a sample.
 
     To test a difference d, it is subtracted from the first arm: the observed difference becomes D - d, that of a swap
     b of k seeds D_b - d (1 - 2 k / n). They are equal at the typical value d = (D - D_b) n / (2 k), so the sorted
@@ -196,9 +196,9 @@ class Swaps:
         cut = int((1 - CONFIDENCE) / 2 * (1 + len(self.typical)) + 1e-9) - 1
         return None if cut < 0 else Interval(float(self.typical[cut]), float(self.typical[-1 - cut]))
 
-    def scaled(self, factor: float, offset: float) -> "Swaps":
+    def scaled(self, factor: float, offset: float) -> "PermutationTest":
         """The swaps for the difference times a factor, plus an offset."""
-        return Swaps(np.sort(np.round(factor * self.typical + offset, DECIMALS)))
+        return PermutationTest(np.sort(np.round(factor * self.typical + offset, DECIMALS)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,7 +216,7 @@ class Effect:
     left_out: int = 0
     reason: str = ""
     also: tuple[tuple[float, ...], ...] = ()
-    swaps: Swaps | None = dataclasses.field(default=None, compare=False)  # of arrays, which have no ==
+    swaps: PermutationTest | None = dataclasses.field(default=None, compare=False)  # of arrays, which have no ==
     unresolved: str = ""
     waits: bool = False  # runs of it are not trained yet: it decides nothing, but is part of its family
 

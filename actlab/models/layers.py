@@ -156,7 +156,7 @@ def matrix_std(spec: Spec, inputs: int | None = None, name: str = "") -> float:
 
 
 def residual_std(spec: Spec, inputs: int, name: str) -> float:
-    """The same of a projection into the residual stream: over sqrt(2 N), GPT-2's rule."""
+    """Standard deviation of a projection into the residual stream: `matrix_std` over sqrt(2 N), as in GPT-2."""
     return matrix_std(spec, inputs, name) / math.sqrt(2 * spec.n_layers)
 
 

@@ -215,7 +215,7 @@ def settle(config: Config, runs: Sequence[Run], tokens: TokenCache) -> tuple[Con
             values = {config_lib.flat(run.config)[path] for run in resolved}
             if len(values) == 1:
                 alike[path] = values.pop()
-    # Who reads a run from its workdir knows config.json, and not what the run's origin filled in.
+    # A reader of the workdir has config.json alone: it must give the same model as the run's origin did here.
     for run, known in zip(runs, resolved, strict=True):
         if run.config.finetune.from_checkpoint:
             kept = {path: value for path, value in alike.items() if path not in run.axes}

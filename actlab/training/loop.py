@@ -327,8 +327,8 @@ class Prober:
 class StopSignal:
     """While the context is open, SIGINT, SIGTERM and SIGHUP do not end the process: a call says whether to stop.
 
-    With `later` that begins with `hold`. Until then Ctrl-C interrupts as ever but is remembered, since Python drops an
-    exception that is raised in a callback of its garbage collector. `told` is what the process says when it is told to
+    With `later` that begins with `hold`. Before, Ctrl-C interrupts as usual and is recorded too: Python drops a
+    KeyboardInterrupt that is raised in a callback of its garbage collector. `told` is what the process says when it is told to
     stop.
 
     Many processes stop at the same step, whichever received the signal: JAX's own notifier, which listens to SIGTERM,

@@ -15,7 +15,7 @@ from scipy import stats
 from actlab.analysis.best_rates import signs
 from actlab.analysis.effects import (
     Effect,
-    Swaps,
+    PermutationTest,
     Verdict,
     adjusted,
     bca_interval,
@@ -247,7 +247,7 @@ def test_two_seeds_have_an_interval_and_from_three_on_there_is_a_bootstrap_too()
     two, three = Effect((0.1, 0.2)), Effect((0.1, 0.2, 0.3))
     assert two.sd == pytest.approx(0.1 / 2**0.5) and two.interval is not None and two.bootstrap is None
     assert three.bootstrap is not None
-    few_to_swap = Effect(three.differences, swaps=Swaps(np.arange(7.0)))
+    few_to_swap = Effect(three.differences, swaps=PermutationTest(np.arange(7.0)))
     assert few_to_swap.interval is few_to_swap.bootstrap is None
 
 

@@ -9,7 +9,7 @@ from scipy import stats
 from actlab import activations
 from actlab.analysis import best_rates, effects, results as results_lib, validity
 from actlab.analysis.comparison import compare
-from actlab.analysis.effects import Swaps, Verdict
+from actlab.analysis.effects import PermutationTest, Verdict
 from actlab.analysis.protocol import lower
 from actlab.analysis.validity import WORLDS, floors
 from actlab.config import replace
@@ -45,7 +45,7 @@ def idle(self, mean=0.0, alternative="two-sided"):
 
 
 def test_choosing_and_then_a_t_test_is_found_where_seeds_collapse(monkeypatch):
-    monkeypatch.setattr(Swaps, "p", idle)
+    monkeypatch.setattr(PermutationTest, "p", idle)
     assert not of_world("20% of the seeds collapse").holds and of_world("five level rates").holds
 
 
