@@ -15,7 +15,7 @@ from rich.console import Console
 
 from actlab import activations as catalogue, config as config_lib, data
 from actlab.adaptive.answer import Answer, Table
-from actlab.adaptive.comparison import Comparison
+from actlab.adaptive.comparison import SequentialComparison
 from actlab.config import Config, convert, overrides, presets
 from actlab.console import lines
 from actlab.errors import UserError, shown
@@ -182,7 +182,9 @@ def comparison_of(
         for line in answer.progress(width):
             console.print(line, markup=False)  # the console may be the caller's
 
-    comparison = Comparison(base, chosen, folder, seconds, command, console, show, scales=scales and int(scales))
+    comparison = SequentialComparison(
+        base, chosen, folder, seconds, command, console, show, scales=scales and int(scales)
+    )
     with StopSignal() as stop:
         return comparison.run(stop)
 

@@ -151,7 +151,7 @@ def test_a_comparison_has_one_folder_in_whatever_order_its_activations_are_named
         folders.append(folder)
         raise UserError("enough")
 
-    monkeypatch.setattr("actlab.api.Comparison", refused)
+    monkeypatch.setattr("actlab.api.SequentialComparison", refused)
     for names in (["relu", "gelu"], ["gelu", "relu"], ["gelu", "tanh"]):
         with pytest.raises(UserError, match="enough"):
             actlab.compare(names, budget="1h", config=replace(small_sweep, sweep=()))
@@ -219,7 +219,7 @@ def called(monkeypatch):
         raise Called
 
     monkeypatch.setattr(api.session, "run", work)
-    monkeypatch.setattr(api, "Comparison", work)
+    monkeypatch.setattr(api, "SequentialComparison", work)
     return seen
 
 

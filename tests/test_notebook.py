@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from actlab.adaptive.answer import BLOCK, Answer, Table
-from actlab.adaptive.comparison import Comparison
+from actlab.adaptive.comparison import SequentialComparison
 from actlab.adaptive.search import RUNGS, BestRate, Task
 from actlab.config import presets
 from actlab.data.sets import story_grammar
@@ -41,8 +41,8 @@ def quick(monkeypatch, tmp_path):
     monkeypatch.setattr(story_grammar, "N_HELD_OUT_STORIES", 40)
     monkeypatch.setattr("actlab.data.rows.bigram_loss", lambda *_: 50.0)
     monkeypatch.setattr("actlab.adaptive.search.next_tasks", one_rate)
-    monkeypatch.setattr(Comparison, "_calibrated", lambda *_: 0.01)
-    monkeypatch.setattr(Comparison, "_left", lambda self: 0.0 if any(self.answer().pairs) else 1e3)
+    monkeypatch.setattr(SequentialComparison, "_calibrated", lambda *_: 0.01)
+    monkeypatch.setattr(SequentialComparison, "_left", lambda self: 0.0 if any(self.answer().pairs) else 1e3)
     monkeypatch.chdir(tmp_path)
 
 

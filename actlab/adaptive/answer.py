@@ -15,7 +15,7 @@ from actlab.console import duration
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
+class Candidate:
     """An activation: its learning rate, why that is not resolved or "", and its mean test loss over the fresh seeds."""
 
     name: str
@@ -54,7 +54,7 @@ class Answer:
     together among themselves. `verdicts`, `table` and `scales` are lists of dicts.
     """
 
-    activations: tuple[Measured, ...]
+    activations: tuple[Candidate, ...]
     pairs: tuple[PairState, ...]
     unit: str
     margin: float

@@ -23,7 +23,7 @@ from rich.console import Console
 
 from actlab import config as config_lib
 from actlab.adaptive import judgement, outcomes, page, record, search
-from actlab.adaptive.answer import Answer, Measured, Width
+from actlab.adaptive.answer import Answer, Candidate, Width
 from actlab.adaptive.forecast import SPARE_SEEDS, Forecast
 from actlab.adaptive.judgement import BLOCK, PairState
 from actlab.adaptive.outcomes import Judged
@@ -55,7 +55,7 @@ class _NoRatesError(UserError):
     """The search has ended and found no rate to judge at."""
 
 
-class Comparison:
+class SequentialComparison:
     """One call of the command on a workdir, of two or more different activations; `run` is called once.
 
     `scales` is the number of widths, the config's own and its doublings; None is the workdir's, or 1.
@@ -162,7 +162,7 @@ class Comparison:
             rate, unresolved = (found.rate, found.unresolved) if found else (None, "")
             mean = float(base.losses[name].mean()) if base.seeds else math.nan
             n_failed = int(base.failed[name].sum()) if base.seeds else 0
-            parts.append(Measured(name, rate, unresolved, mean, base.seeds, n_failed))
+            parts.append(Candidate(name, rate, unresolved, mean, base.seeds, n_failed))
         pairs = tuple(itertools.combinations(self._activations, 2))
         return Answer(
             activations=tuple(parts),

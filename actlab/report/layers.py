@@ -14,7 +14,7 @@ from actlab.config import Config
 from actlab.report import charts
 from actlab.report.page import Block, Cell, Choice, Controls, Figure, Rows, Section, Table, Text, Value
 from actlab.report.study import Run, Study
-from actlab.sweeps.existing import Measured
+from actlab.sweeps.existing import Probed
 from actlab.workdir.traces import Censuses, tail
 
 # Label on the page -> name in a probe row, without the layer.
@@ -437,7 +437,7 @@ _OF_MODEL = (
 )
 
 
-def by_layer(config: Config, found: Measured) -> tuple[tuple[str, ...], list[list[str]]]:
+def by_layer(config: Config, found: Probed) -> tuple[tuple[str, ...], list[list[str]]]:
     """Headings and rows of a table of a model's layers, as text."""
     known = [entry for entry in _OF_MODEL if f"layer_0/{entry[1]}" in found.values]
     rows = []
@@ -447,7 +447,7 @@ def by_layer(config: Config, found: Measured) -> tuple[tuple[str, ...], list[lis
     return ("layer", *(label for label, _, _ in known)), rows
 
 
-def of_model(config: Config, found: Measured) -> tuple[str, list[Section]]:
+def of_model(config: Config, found: Probed) -> tuple[str, list[Section]]:
     """The answer in words, and the sections of the page of a single model."""
     columns, rows = by_layer(config, found)
     activation = config.model.activation
@@ -473,7 +473,7 @@ def of_model(config: Config, found: Measured) -> tuple[str, list[Section]]:
     return lead, [head]
 
 
-def _profile(config: Config, found: Measured) -> Figure:
+def _profile(config: Config, found: Probed) -> Figure:
     shown = [(label, name) for label, name, _ in _OF_MODEL if f"layer_0/{name}" in found.values]
     rows = [
         [label, layer, found.values[f"layer_{layer}/{name}"]]

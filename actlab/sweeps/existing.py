@@ -30,7 +30,7 @@ RECORD = "swap.json"  # what the model of a swap was made of
 HEADLESS = ("loss", "grad", "update_ratio")  # what a model without a head of tokens does not have
 
 
-class Measured(NamedTuple):
+class Probed(NamedTuple):
     """What a probe found: by name, as in a probe row of metrics.jsonl, and the dead units of each layer."""
 
     spec: ProgramSpec
@@ -116,7 +116,7 @@ def config_of(
     return config_lib.replace(config, **changes)
 
 
-def measure(start: origin.Origin, config: Config, console: Console) -> Measured:
+def measure(start: origin.Origin, config: Config, console: Console) -> Probed:
     """Loss, activity, gradients and dead units of a model of `config_of`, by layer.
 
     Raises:
@@ -128,8 +128,8 @@ def measure(start: origin.Origin, config: Config, console: Console) -> Measured:
     found = values[0]
     if start.headless:
         found = {name: value for name, value in found.items() if not any(word in name for word in HEADLESS)}
-        return Measured(spec, None, n_tokens, found, None if dead is None else dead[0])
-    return Measured(spec, _loss(spec, program, state), n_tokens, found, None if dead is None else dead[0])
+        return Probed(spec, None, n_tokens, found, None if dead is None else dead[0])
+    return Probed(spec, _loss(spec, program, state), n_tokens, found, None if dead is None else dead[0])
 
 
 def swap(

@@ -328,8 +328,8 @@ class StopSignal:
     """While the context is open, SIGINT, SIGTERM and SIGHUP do not end the process: a call says whether to stop.
 
     With `later` that begins with `hold`. Before, Ctrl-C interrupts as usual and is recorded too: Python drops a
-    KeyboardInterrupt that is raised in a callback of its garbage collector. `told` is what the process says when it is told to
-    stop.
+    KeyboardInterrupt that is raised in a callback of its garbage collector. `told` is what the process says when it is
+    told to stop.
 
     Many processes stop at the same step, whichever received the signal: JAX's own notifier, which listens to SIGTERM,
     decides on it, and a SIGINT is handed on to it.

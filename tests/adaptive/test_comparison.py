@@ -15,8 +15,8 @@ from rich.console import Console
 
 from actlab import activations, api
 from actlab.adaptive import comparison as comparison_lib, judgement, outcomes, page
-from actlab.adaptive.answer import Answer, Measured, Width, _oriented
-from actlab.adaptive.comparison import Comparison
+from actlab.adaptive.answer import Answer, Candidate, Width, _oriented
+from actlab.adaptive.comparison import SequentialComparison
 from actlab.adaptive.forecast import Forecast
 from actlab.adaptive.search import RUNGS, BestRate, Progress, Task
 from actlab.analysis import results as results_lib
@@ -29,7 +29,7 @@ from actlab.sweeps import session, trained
 from actlab.training.loop import StopSignal
 from actlab.workdir import records
 
-CALIBRATED = Comparison._calibrated
+CALIBRATED = SequentialComparison._calibrated
 
 
 def three_rates(known, start, _n_activations):
@@ -47,7 +47,7 @@ def config(small_sweep, monkeypatch):
     monkeypatch.setattr("actlab.data.rows.bigram_loss", lambda *_: 50.0)
     monkeypatch.setattr("actlab.adaptive.search.next_tasks", three_rates)
     monkeypatch.setattr("actlab.adaptive.search.EXPECTED_RUNS", 3.0)
-    monkeypatch.setattr(Comparison, "_calibrated", lambda *_: 1.0)
+    monkeypatch.setattr(SequentialComparison, "_calibrated", lambda *_: 1.0)
     changes = {"seed": 1, "optimizer.learning_rate": 0.01, "model.init": "fan_in", "model.parametrization": "mup"}
     return replace(small_sweep, sweep=(), **changes)
 
@@ -71,7 +71,7 @@ def compare(config, workdir, budget, stop=None, names=("relu", "tanh"), scales=N
     def rows():
         return float(sum(len(results(file.parent)) for file in workdir.glob("*/results.csv")))
 
-    comparison = Comparison(
+    comparison = SequentialComparison(
         config, names, workdir, budget, ["test"], console or Console(quiet=True), clock=rows, scales=scales
     )
     return comparison.run(stop or StopSignal())
@@ -144,7 +144,9 @@ def test_the_search_knows_how_many_activations_share_the_allowances(config, tmp_
     monkeypatch.setattr(
         "actlab.adaptive.search.next_tasks", lambda *given: asked.append(given) or BestRate(1.0, "", 0.0)
     )
-    comparison = Comparison(config, ("relu", "tanh", "gelu"), tmp_path / "w", 1.0, ["test"], Console(quiet=True))
+    comparison = SequentialComparison(
+        config, ("relu", "tanh", "gelu"), tmp_path / "w", 1.0, ["test"], Console(quiet=True)
+    )
     assert comparison._fix_rates() and [n for _, _, n in asked] == [3, 3, 3]
 
 
@@ -165,7 +167,7 @@ def test_a_search_without_a_rate_leaves_its_reason_in_place_of_an_older_answer(c
 
 
 def test_of_searches_that_end_at_their_edge_the_user_is_told_to_begin_elsewhere(config, tmp_path, monkeypatch):
-    comparison = Comparison(config, ("relu", "tanh"), tmp_path / "w", 1.0, ["test"], Console(quiet=True))
+    comparison = SequentialComparison(config, ("relu", "tanh"), tmp_path / "w", 1.0, ["test"], Console(quiet=True))
     found = iter(
         [BestRate(1.0, "1 is the last", math.inf, at_edge=True), BestRate(1.0, "2 of 2 runs failed", math.inf)]
     )
@@ -175,7 +177,7 @@ def test_of_searches_that_end_at_their_edge_the_user_is_told_to_begin_elsewhere(
 
 
 def test_what_compiles_does_not_count_as_the_time_of_a_run(config, tmp_path, monkeypatch):
-    comparison = Comparison(config, ("relu", "tanh"), tmp_path / "w", 100.0, ["test"], Console(quiet=True))
+    comparison = SequentialComparison(config, ("relu", "tanh"), tmp_path / "w", 100.0, ["test"], Console(quiet=True))
     comparison._known.run_seconds = {8: 0.5}
     monkeypatch.setattr(comparison, "_save", lambda: None)
     # A session that compiles takes a million seconds; one that goes on takes three, for four runs' worth of steps.
@@ -196,7 +198,7 @@ def test_what_compiles_does_not_count_as_the_time_of_a_run(config, tmp_path, mon
 
 
 def test_the_next_session_counts_with_what_runs_took_and_not_with_a_calibration(config, tmp_path, monkeypatch):
-    monkeypatch.setattr(Comparison, "_calibrated", lambda *_: 0.01)
+    monkeypatch.setattr(SequentialComparison, "_calibrated", lambda *_: 0.01)
     compare(config, tmp_path / "w", 20.0, StopAt(60))
     known = json.loads((tmp_path / "w/comparison.json").read_text())["run_seconds"]
     assert known.keys() == {"8"} and known["8"] > 0.3, "a second for each run that has begun"
@@ -327,7 +329,7 @@ def test_a_budget_that_can_show_nothing_is_refused_and_leaves_nothing(config, tm
 
 
 def test_an_activation_that_cannot_be_trained_is_refused_before_anything_is_written(config, tmp_path, monkeypatch):
-    monkeypatch.setattr(Comparison, "_calibrated", CALIBRATED)
+    monkeypatch.setattr(SequentialComparison, "_calibrated", CALIBRATED)
     wild = activations.Activation("wild", activations.elementwise(lambda x: jnp.exp(x * x)), "exp(x^2)", "ours")
     monkeypatch.setitem(activations.catalogue._records, "wild", wild)
     with pytest.raises(
@@ -359,7 +361,7 @@ def test_files_of_somebody_else_are_not_written_over(config, tmp_path, name):
 
 
 def test_a_second_process_is_refused_and_changes_nothing(config, tmp_path):
-    running = Comparison(config, ("relu", "tanh"), tmp_path / "w", 90.0, [], Console(quiet=True))
+    running = SequentialComparison(config, ("relu", "tanh"), tmp_path / "w", 90.0, [], Console(quiet=True))
     running._save()
     before, folder = (tmp_path / "w/comparison.json").read_text(), records.Workdir(tmp_path / "w")
     folder.lock()
@@ -407,7 +409,7 @@ def test_a_failed_rate_shows_its_loss_and_how_many_failed(losses, failed, words)
 
 
 def test_the_seconds_of_a_seed_are_those_of_all_widths_that_are_open(config, tmp_path):
-    comparison = Comparison(config, ("relu", "tanh"), tmp_path, 9.0, [], Console(quiet=True), scales=2)
+    comparison = SequentialComparison(config, ("relu", "tanh"), tmp_path, 9.0, [], Console(quiet=True), scales=2)
     comparison._known.run_seconds = {8: 1.0, 16: 3.0}
     noisy, apart = np.arange(9.0), {"relu": np.linspace(0.9, 1, 9), "tanh": np.linspace(2, 2.1, 9)}
     is_open, decided = (judgement.judge(losses, 0.0025) for losses in ({"relu": noisy, "tanh": noisy[::-1]}, apart))
@@ -418,7 +420,7 @@ def test_the_seconds_of_a_seed_are_those_of_all_widths_that_are_open(config, tmp
 def answer_of(losses, allowances=None):
     """Of losses by activation."""
     arrays = {name: np.array(row) for name, row in losses.items()}
-    parts = [Measured(name, 3e-3, "", float(row.mean()), len(row), 0) for name, row in arrays.items()]
+    parts = [Candidate(name, 3e-3, "", float(row.mean()), len(row), 0) for name, row in arrays.items()]
     states = judgement.judge(arrays, 0.0025, allowances)
     pairs = [(pair.first, pair.second) for pair in states]
     sds = {pair: float((arrays[pair[0]] - arrays[pair[1]]).std(ddof=1)) for pair in pairs}
