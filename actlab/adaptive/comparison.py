@@ -41,8 +41,8 @@ from actlab.workdir import integrity, manifest
 from actlab.workdir.records import JUDGED, Workdir
 
 SEARCH_SEED = 1_000_000  # seeds of the search begin here above the config's own, with which the judgement begins
-PLACES = "model.activation, optimizer.learning_rate"  # the axis of both sweeps
-Place = tuple[str, float]  # activation and learning rate
+AXIS = "model.activation, optimizer.learning_rate"  # the axis of both sweeps
+Cell = tuple[str, float]  # activation and learning rate
 # What a loss must be lower than, see data.rows.Scored.
 _TRIVIAL = {
     "next_token": "predicting each token from the one before",
@@ -202,11 +202,11 @@ class SequentialComparison:
                 continue
             file = records.path / "config.json"
             config = config_lib.load(file) if file.is_file() else Config()
-            places = {run.name: _place(run.config) for run in sweep.expand(config)}
+            cells = {run.name: _cell(run.config) for run in sweep.expand(config)}
             parts, ended = manifest.parts(records), records.manifest().get("ended", {})
-            if not set(itertools.chain.from_iterable(parts.values())) <= places.keys():
+            if not set(itertools.chain.from_iterable(parts.values())) <= cells.keys():
                 raise UserError(f"{file} is lost, or not as it was written: restore it, or choose another workdir.")
-            goals = {places[parts[part][0]]: one["step"] for part, one in ended.items()}
+            goals = {cells[parts[part][0]]: one["step"] for part, one in ended.items()}
             if not self._train(stage, width, goals, dict(config.sweep)["seed"], 0.0, stop):
                 raise KeyboardInterrupt
 
@@ -365,33 +365,33 @@ class SequentialComparison:
         self,
         stage: str,
         width: int,
-        goals: Mapping[Place, int],
+        goals: Mapping[Cell, int],
         seeds: Sequence[int],
         worth: float,
         stop: StopSignal,
     ) -> bool:
-        """Trains runs of a stage's sweep, which grows to these places and seeds, up to each place's step.
+        """Trains runs of a stage's sweep, which grows to these cells and seeds, up to each cell's step.
 
         Returns whether they came there; `worth` is what they take, in runs.
         """
         begin, n_compiled = self._clock(), len(self._compiled)
         records = Workdir(self._path / stage)
         file = records.path / "config.json"
-        known = dict(config_lib.load(file).sweep)[PLACES] if file.is_file() else ()
+        known = dict(config_lib.load(file).sweep)[AXIS] if file.is_file() else ()
         prepared = self._prepared(width, [*dict.fromkeys([*known, *goals])], seeds)
         computed, origins = prepared.require_same(records)
         with records.writing(), contextlib.closing(records):
             records.open(prepared.config, extend=True)
             begun = session.begun(records)
             # A part for each rate, so that the search can stop it alone; all of an activation's share one program.
-            groups: dict[Place, list[str]] = {}
+            groups: dict[Cell, list[str]] = {}
             steps: dict[str, int] = {}
             for run in prepared.runs:
-                place = _place(run.config)
+                cell = _cell(run.config)
                 if run.name not in begun:
-                    groups.setdefault(place, []).append(run.name)
-                if place in goals:
-                    steps[run.name] = goals[place]
+                    groups.setdefault(cell, []).append(run.name)
+                if cell in goals:
+                    steps[run.name] = goals[cell]
             data, parts = session.description(prepared.tokens), list(groups.values())
             manifest.begin(records, prepared.config, data, self._command, parts, computed, origins, planned=True)
             training = session.Session(prepared, records, self._quiet, self._compiled)
@@ -405,8 +405,8 @@ class SequentialComparison:
         self._save()
         return not stopped
 
-    def _prepared(self, width: int, places: Sequence[Place], seeds: Sequence[int]) -> session.Prepared:
-        axes = ((PLACES, tuple(places)), ("seed", tuple(seeds)))
+    def _prepared(self, width: int, cells: Sequence[Cell], seeds: Sequence[int]) -> session.Prepared:
+        axes = ((AXIS, tuple(cells)), ("seed", tuple(seeds)))
         prepared = session.prepare(self._quiet, config_lib.replace(self._configs[width], sweep=axes), self._tokens)
         self._tokens = prepared.tokens
         return prepared
@@ -473,5 +473,5 @@ def _told(tried: search.Progress) -> str:
     return words + ("" if tried.rung == search.RUNGS else f" at {tried.rung}/{search.RUNGS}")
 
 
-def _place(config: Config) -> Place:
+def _cell(config: Config) -> Cell:
     return config.model.activation, config.optimizer.learning_rate

@@ -105,7 +105,7 @@ class _Fit(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class _Search:
-    """The search of one activation; a place is a rate, as its number of grid steps from the start.
+    """The search of one activation; the index of a rate is its number of grid steps from the start.
 
     The loss by misplacement is within the allowance with probability `sure`.
     """
@@ -123,17 +123,17 @@ class _Search:
             return ()
         if not self._usable:
             further = (min(self.at) - _COARSE, max(self.at) + _COARSE)
-            return self._tasks([place for place in further if abs(place) <= REACH][:1], 1)
+            return self._tasks([index for index in further if abs(index) <= REACH][:1], 1)
         best = min(self._usable, key=self._order)
         rung, three = self.at[best].rung, (best - _COARSE, best, best + _COARSE)
         if tasks := self._tasks(three, rung):
             return tasks
-        return self._tasks([place for place in three if place in self._usable], rung + 1) if rung < _SCREEN else ()
+        return self._tasks([index for index in three if index in self._usable], rung + 1) if rung < _SCREEN else ()
 
     def fine(self) -> tuple[Task, ...] | BestRate:
         """Tasks of the second and third stage, or what they found."""
         lost = self._lost
-        usable = [place for place in self._usable if not lost or place < min(lost)]
+        usable = [index for index in self._usable if not lost or index < min(lost)]
         if not usable or len(lost) >= 2 * _LOST:
             rate = self._rate(min(self._usable, default=0))
             return BestRate(rate, "at every rate trained to the end some run failed", math.inf)
@@ -166,40 +166,40 @@ class _Search:
 
     @property
     def _lost(self) -> list[int]:
-        """The fully trained places, if there are at least three and every run of each failed with a finite loss.
+        """Indices of the fully trained rates, if there are three or more and all their runs failed with a finite loss.
 
         Higher rates need not be tried then. If lower ones fail too, the training is too short.
         """
-        ended = [place for place, progress in self.at.items() if progress.rung == RUNGS]
+        ended = [index for index, progress in self.at.items() if progress.rung == RUNGS]
         lost = [
-            place for place in ended if all(self.at[place].failed) and all(map(math.isfinite, self.at[place].losses))
+            index for index in ended if all(self.at[index].failed) and all(map(math.isfinite, self.at[index].losses))
         ]
         return lost if len(lost) == len(ended) >= _LOST else []
 
     @functools.cached_property
     def _usable(self) -> dict[int, float]:
-        """Mean losses of the places at which no run failed, rising."""
-        places = [place for place in sorted(self.at) if not any(self.at[place].failed)]
-        means = {place: sum(self.at[place].losses) / len(self.at[place].losses) for place in places}
-        return {place: mean for place, mean in means.items() if math.isfinite(mean)}
+        """Mean losses of the rates at which no run failed, by rising index."""
+        indices = [index for index in sorted(self.at) if not any(self.at[index].failed)]
+        means = {index: sum(self.at[index].losses) / len(self.at[index].losses) for index in indices}
+        return {index: mean for index, mean in means.items() if math.isfinite(mean)}
 
-    def _order(self, place: int) -> tuple[int, float]:
+    def _order(self, index: int) -> tuple[int, float]:
         """A rate that was trained further has beaten those that were stopped."""
-        return -self.at[place].rung, self._usable[place]
+        return -self.at[index].rung, self._usable[index]
 
-    def _rate(self, place: int) -> float:
-        return self.start if place == 0 else float(f"{self.start * STEP**place:.4g}")
+    def _rate(self, index: int) -> float:
+        return self.start if index == 0 else float(f"{self.start * STEP**index:.4g}")
 
-    def _tasks(self, places: Iterable[int], rung: int) -> tuple[Task, ...]:
-        """To train these places up to a rung, but those that are beyond it, out of reach, or failed."""
+    def _tasks(self, indices: Iterable[int], rung: int) -> tuple[Task, ...]:
+        """To train these rates up to a rung, but those that are beyond it, out of reach, or failed."""
         return tuple(
-            Task(self._rate(place), rung)
-            for place in places
-            if abs(place) <= REACH and (place not in self.at or (self.at[place].rung < rung and place in self._usable))
+            Task(self._rate(index), rung)
+            for index in indices
+            if abs(index) <= REACH and (index not in self.at or (self.at[index].rung < rung and index in self._usable))
         )
 
     def _unresolved(self, best: int) -> str:
-        """Why a place is not resolved; the words of analysis/best_rates.py."""
+        """Why a rate is not resolved; the words of analysis/best_rates.py."""
         rate = f"{self._rate(best):g}"
         for beside in (best - 1, best + 1):
             if beside not in self.at:
@@ -232,17 +232,17 @@ class _Search:
         return min(error**2 / (4 * bend), error * width) if bend > 0 else error * width
 
     def _fit(self, best: int, width: int) -> _Fit:
-        """The parabola through the usable places up to so many steps from the best, at its rung."""
+        """The parabola through the usable rates up to so many steps from the best, at its rung."""
         rung = self.at[best].rung
-        places = [place for place in self._usable if self.at[place].rung == rung and abs(place - best) <= width]
-        x = np.array(places, np.float64) - best
-        inverse = _least_squares(tuple(place - best for place in places))
-        losses = np.array([self._usable[place] for place in places])
+        indices = [index for index in self._usable if self.at[index].rung == rung and abs(index - best) <= width]
+        x = np.array(indices, np.float64) - best
+        inverse = _least_squares(tuple(index - best for index in indices))
+        losses = np.array([self._usable[index] for index in indices])
         (middle, slope, bend), n_seeds = inverse @ losses, len(self.at[best].losses)
         vertex = float(np.clip(-slope / (2 * bend), x.min(), x.max())) if bend > 0 else 0.0
         error = self._noise[0] / n_seeds**0.5
-        left = float(((losses - middle - slope * x - bend * x**2) ** 2).sum()) / max(len(places) - 3, 1)
-        lack = left / error**2 if error and len(places) > 3 else 0.0
+        left = float(((losses - middle - slope * x - bend * x**2) ** 2).sum()) / max(len(indices) - 3, 1)
+        lack = left / error**2 if error and len(indices) > 3 else 0.0
         slope_error = error * float(np.linalg.norm(np.array([0.0, 1.0, 2 * vertex]) @ inverse))
         return _Fit(vertex, slope_error, float(bend), error * float(np.linalg.norm(inverse[2])), lack)
 
@@ -253,7 +253,7 @@ class _Search:
     @functools.cached_property
     def _noise(self) -> tuple[float, int]:
         """Residual sd of the rates trained to the end, without the effects of rate and seed, and its df, 1 or more."""
-        losses = np.array([self.at[place].losses for place in self._usable if self.at[place].rung == RUNGS])
+        losses = np.array([self.at[index].losses for index in self._usable if self.at[index].rung == RUNGS])
         if not losses.size:
             return 0.0, 1
         residuals = losses - losses.mean(axis=0) - losses.mean(axis=1, keepdims=True) + losses.mean()
@@ -262,6 +262,6 @@ class _Search:
 
 
 @functools.cache
-def _least_squares(places: tuple[int, ...]) -> Float64[np.ndarray, "3 n"]:
-    """Constant, slope and bend of the parabola, as sums of the losses at the places."""
-    return np.linalg.pinv(np.vander(np.array(places, np.float64), 3, increasing=True))
+def _least_squares(indices: tuple[int, ...]) -> Float64[np.ndarray, "3 n"]:
+    """Constant, slope and bend of the parabola, as sums of the losses at the indices."""
+    return np.linalg.pinv(np.vander(np.array(indices, np.float64), 3, increasing=True))
