@@ -352,6 +352,19 @@ def test_a_folder_of_a_training_is_none_of_a_comparison_nor_the_reverse(config, 
     assert [file.name for file in (tmp_path / "w").iterdir()] == ["comparison.json"]
 
 
+@pytest.mark.parametrize(
+    "change", [{"rates": {"relu": {"speed": 1}}}, {"rates": [1]}, {"run_seconds": {"wide": 1}}, {"spent": None}]
+)
+def test_a_damaged_record_is_one_sentence_and_stays(config, tmp_path, change):
+    made = SequentialComparison(config, ("relu", "tanh"), tmp_path, 9.0, [], Console(quiet=True))
+    made._save()
+    file = tmp_path / "comparison.json"
+    file.write_text(damaged := json.dumps({**json.loads(file.read_text()), **change}))
+    with pytest.raises(UserError, match=r"comparison.json is not as it was written .*: restore the file"):
+        compare(config, tmp_path, 30.0)
+    assert file.read_text() == damaged
+
+
 @pytest.mark.parametrize("name", ["index.html", "answer.json", "search"])
 def test_files_of_somebody_else_are_not_written_over(config, tmp_path, name):
     (tmp_path / name).write_text("mine")
