@@ -370,7 +370,6 @@ class Verdict(enum.StrEnum):
     UNDECIDED = "undecided"
 
 
-OPPOSED = "; the ways to choose the rates point in opposite directions"
 NOT_TRAINED = "of its runs are not trained yet"
 DIFFERENT = (Verdict.SUPPORTED, Verdict.REFUTED)
 
@@ -449,7 +448,7 @@ def judge(effects: Sequence[Effect], margin: float = MARGIN, to_come: int = 0) -
             else:
                 inconclusive = True
                 reason = f"neither a difference nor equivalence within {margin:g} is shown"
-                reason += OPPOSED if effect.apart else ""
+                reason += "; the ways to choose the rates point in opposite directions" if effect.apart else ""
         judged.append(Judgement(effect, verdict, p, p_equivalence, family, reason, inconclusive))
     return judged
 

@@ -24,7 +24,6 @@ from actlab.analysis.effects import (
     ALPHA,
     CONFIDENCE,
     DIFFERENT,
-    OPPOSED,
     Judgement,
     Trend,
     Verdict,
@@ -238,7 +237,7 @@ def _of_difference(contrast: Contrast, judgement: Judgement, trend: Trend | None
     verdict, p, reason = judgement.verdict, judgement.p, judgement.reason
     of_loss = contrast.of in (LOSS, SENSITIVITY)
     if not of_loss and judgement.inconclusive:  # the margin is one of losses
-        reason = "no difference is shown" + (OPPOSED if judgement.effect.apart else "")
+        reason = "no difference is shown"
     if verdict == Verdict.EQUIVALENT and not of_loss and p is not None and p <= ALPHA and judgement.effect.mean:
         verdict = Verdict.SUPPORTED if judgement.effect.mean < 0 else Verdict.REFUTED  # the margin is one of losses
     if verdict in DIFFERENT and contrast.trend and not _agrees(trend, contrast, verdict):

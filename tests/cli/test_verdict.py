@@ -50,6 +50,18 @@ def test_without_a_question_each_is_compared_with_the_baseline(study):
     assert (study / "verdicts.json").is_file()
 
 
+def test_verdicts_of_a_study_lie_in_its_folder_and_those_of_an_arm_in_the_arms(tmp_path):
+    home, study = tmp_path / "study", str(tmp_path / "study/study.py")
+    for folders, expected in (
+        ([home], home),
+        ([home / "arm"], home / "arm"),
+        ([tmp_path / "runs/a"], home),
+        ([home / "a", home / "b"], home),
+    ):
+        assert verdict._place(folders, study) == expected
+    assert verdict._place([tmp_path / "runs/a", tmp_path / "runs/b"], None) == tmp_path / "runs/a"
+
+
 @pytest.mark.parametrize("file", ["", "results.csv"])
 def test_a_study_that_grew_is_warned_of(study, file):
     assert "--extend" not in run(study / file)

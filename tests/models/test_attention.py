@@ -113,6 +113,19 @@ def test_the_kernel_of_tpus_equals_ours_forward_and_backward(causal):
     jax.tree.map(close, values_and_gradients(splash, *arrays), values_and_gradients(ours, *arrays))
 
 
+@pytest.mark.parametrize("causal", [True, False])
+def test_flash_kernels_serve_rows_without_padding(causal, monkeypatch):
+    called = []
+    cudnn = lambda q, k, v, *, scale, is_causal, implementation: called.append((implementation, is_causal)) or q
+    monkeypatch.setattr(jax.nn, "dot_product_attention", cudnn)
+    monkeypatch.setattr(attention, "splash", lambda q, k, v, causal, *_: called.append(("splash", causal)) or q)
+    q, k, v, _ = qkv(length=512)
+    for kernel in ("cudnn", "splash"):
+        attention.self_attention(q, k, v, causal, kernel=kernel)
+        attention.self_attention(q, k, v, False, jnp.ones((2, 512), bool), kernel)
+    assert called == [("cudnn", causal), ("splash", causal)]
+
+
 def test_flash_attention_lowers_for_cuda_forward_and_backward(monkeypatch):
     stablehlo = pytest.importorskip("jax._src.cudnn.fused_attention_stablehlo")
     monkeypatch.setattr(stablehlo, "check_cudnn_version", lambda: 91000)

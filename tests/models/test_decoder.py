@@ -136,6 +136,14 @@ def test_normed_queries_and_keys_do_not_depend_on_their_size(tiny):
     np.testing.assert_allclose(model.apply(params, tokens)[0], model.apply(bigger, tokens)[0], atol=1e-3, rtol=1e-3)
 
 
+def test_normed_queries_and_keys_are_not_centred(tiny):
+    model, params, tokens = build(tiny, {"model.qk_norm": True, "model.use_bias": True})
+    params["block_0"]["attention"]["qkv"]["bias"] += jnp.arange(48) < 16
+    moved = model.apply(params, tokens)[0]
+    params["block_0"]["attention"]["qkv"]["bias"] += jnp.arange(48) < 16
+    assert np.abs(model.apply(params, tokens)[0] - moved).max() > 1e-5
+
+
 def test_rotary_attention_depends_on_distance_only():
     q, k = jax.random.normal(jax.random.key(0), (2, 1, 1, 1, 8))
     turn = lambda x, position: layers.rotate(x, jnp.array([position]), 10_000.0)
