@@ -74,7 +74,7 @@ def test_bad_input_is_refused(refused, words, told):
 
 def test_one_run_of_a_sweep_takes_another_seed(monkeypatch):
     taken = []
-    monkeypatch.setattr(session, "run", lambda config, *_: taken.append(config) or 0)
+    monkeypatch.setattr(session, "run", lambda config, *_, **__: taken.append(config) or 0)
     commands.run(main, SWEEP, "--run=gelu-lr0.0056-seed2", "--config.seed=7")
     assert [(one.seed, one.model.activation, one.sweep) for one in taken] == [(7, "gelu", ())]
 

@@ -44,6 +44,7 @@ def test_the_time_of_a_run_is_that_of_all_its_sessions(session, tmp_path, tiny, 
     assert before >= 3 and seconds == sorted(seconds) and seconds[-1] > before + 3
 
 
+@pytest.mark.slow
 def test_the_speed_counts_the_lanes_that_still_train(session, tmp_path, tiny, monkeypatch):
     clock = itertools.count()
     monkeypatch.setattr(loop, "time", types.SimpleNamespace(perf_counter=lambda: float(next(clock))))
