@@ -20,7 +20,7 @@ from rich.console import Console
 
 from actlab import activations, config as config_lib
 from actlab.adaptive.answer import Answer
-from actlab.adaptive.comparison import Comparison
+from actlab.adaptive.comparison import SequentialComparison
 from actlab.cli import command
 from actlab.config import Config, presets
 from actlab.training.loop import StopSignal
@@ -70,7 +70,8 @@ def trial(repetition: int, workdir: pathlib.Path) -> dict[str, object]:
 
     names = ("gelu", "minus_gelu")
     quiet = Console(quiet=True)
-    answer = Comparison(config_of(repetition), names, workdir, 1e9, [sys.argv[0]], quiet, look).run(stop)
+    comparison = SequentialComparison(config_of(repetition), names, workdir, 1e9, [sys.argv[0]], quiet, look)
+    answer = comparison.run(stop)
     (pair,) = answer.verdicts
     rates = {f"rate_{one.name}": one.rate for one in answer.activations}
     failed = sum(one.failed for one in answer.activations)

@@ -26,6 +26,11 @@ def module_of(name, file="study.py"):
     return scripts.load(ROOT / name / file)
 
 
+@pytest.mark.parametrize("path", sorted(set(ROOT.glob("**/*.py")) - set(ROOT.glob("*/study.py"))), ids=str)
+def test_scripts_beside_the_studies_can_be_loaded(path):
+    assert scripts.load(path).__doc__
+
+
 def contrasts_of(module):
     for id, entry in getattr(module, "CLAIMS", {}).items():
         yield from ((id, contrast) for contrast in ((entry,) if isinstance(entry, Contrast) else entry))
