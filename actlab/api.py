@@ -32,7 +32,7 @@ _DURATION = re.compile(r"(?:(?P<h>[\d.]+)h)?(?:(?P<m>[\d.]+)m)?(?:(?P<s>[\d.]+)s
 _LONGEST_LABEL = 150  # characters; the name of a folder has at most 255 bytes
 _LONGEST = 1e9  # seconds, 30 years
 _MOST_SCALES = 8
-_TEXTS = ("run", "activation", "data", "tokenizer", "status")  # columns of results.csv; the others hold numbers
+_TEXTS = ("run", "activation", "data", "tokenizer", "status")  # columns of results.csv that stay texts
 _FLAGS = re.compile(r"--(?=(?:budget|config|field|run|scales|text|workdir)\b)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
@@ -206,7 +206,7 @@ def train(
         workdir: the folder to train in; by default one in runs/ whose name follows from the config.
         text: a file or a folder of texts to train on, instead of the config's data.
         field: the field that holds the text, in JSON Lines and Parquet.
-        quiet: whether to print nothing.
+        quiet: whether to print nothing but the preparation of data, on standard error.
         **changes: fields of the config, seed=2, **{"optimizer.learning_rate": 1e-3}.
 
     Raises:

@@ -24,7 +24,7 @@ class Record:
     config: Config
     scales: int
     rates: dict[str, BestRate] | None = None
-    spent: float = 0.0  # seconds
+    spent: float = 0.0  # seconds, in earlier sessions
     run_seconds: dict[int, float] = dataclasses.field(default_factory=dict)  # of one run, by width
 
     def write(self, workdir: pathlib.Path, spent: float, budget: float) -> None:

@@ -80,7 +80,7 @@ def run(
 
     `label` names the default workdir, runs/LABEL-FINGERPRINT. A dry run prints the plan and writes nothing but prepared
     data; with a `target` it plans for those devices. With `extend` the workdir may have been begun with fewer runs of
-    the same design, and is given the others. `quiet` prints nothing.
+    the same design, and is given the others. `quiet` prints nothing but the preparation of data, on standard error.
 
     Raises:
         UserError: for whatever the user can fix.

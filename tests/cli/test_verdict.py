@@ -50,6 +50,14 @@ def test_without_a_question_each_is_compared_with_the_baseline(study):
     assert (study / "verdicts.json").is_file()
 
 
+def test_the_folder_of_an_arm_is_made(study, tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/study.py").write_text("QUESTIONS = ('gelu<relu',)")
+    out = tmp_path / "home/arm/verdicts.json"
+    run(study, f"--study={tmp_path}/home/study.py", f"--verdicts={out}")
+    assert out.is_file() and (out.parent / "results.csv").is_file()
+
+
 def test_verdicts_of_a_study_lie_in_its_folder_and_those_of_an_arm_in_the_arms(tmp_path):
     home, study = tmp_path / "study", str(tmp_path / "study/study.py")
     for folders, expected in (
