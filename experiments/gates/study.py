@@ -1,14 +1,14 @@
 """Question: do gated feed-forwards beat plain ones of equal size, and in the order that was published?
 
 Command: python -m actlab.main --config=experiments/gates/study.py --workdir=runs/gates
-Presets, after a colon: small (default), char, paper; pair, the small size with GELU and SwiGLU only; long, the small
-size with four times the steps, for ReLU, GELU and SwiGLU; grammar, the small size on the story grammar, for ReLU and
-GELU.
+Presets, after a colon: small (default), char, paper; pair, the small size with GELU and SwiGLU only; 1600 and 5000,
+these two after as many steps; long, the small size with four times the steps, for ReLU, GELU and SwiGLU; grammar, the
+small size on the story grammar, for ReLU and GELU.
 Three plain activations and four gated ones at 2/3 of the width, five learning rates a factor of 1.8 apart, ten seeds:
-350 runs. pair: thirty further seeds, 300 runs. long: eight seeds at three rates, 72 runs. grammar: eight seeds at four
-rates, 64 runs. Small, pair and grammar read 21 bytes for each parameter, long 83.
-Expected time: small, pair and long about 2 hours of one CPU core each, 23 seconds a run (long: 90), grammar half an
-hour; --dry_run tells that of the machine.
+350 runs. pair: thirty further seeds, 300 runs. 1600, 5000 and long: eight seeds at three rates, 48, 48 and 72 runs.
+grammar: eight seeds at four rates, 64 runs. Small, pair and grammar read 21 bytes for each parameter, long 83.
+Expected time: small, pair and long about 2 hours of one CPU core each, 23 seconds a run (long: 90), 5000 an hour and a
+quarter, 1600 and grammar half an hour; --dry_run tells that of the machine.
 Expected loss: small about 1.2 nats/byte at the better rates, long about 1.0, grammar about 0.8, 0.5 above the
 text's entropy.
 """
@@ -20,25 +20,15 @@ from actlab.analysis.protocol import lower
 from actlab.config import presets
 from actlab.errors import UserError, suggestion
 
-N_STEPS = 2500
-SMALL = {
-    **presets.SHALLOW,
-    "train.n_steps": N_STEPS,
-    "optimizer.warmup_steps": N_STEPS // 20,
-    "train.eval_every": N_STEPS,
-    "train.checkpoint_every": N_STEPS,
-}
+N_STEPS = {"1600": 1600, "5000": 5000, "long": 10_000}  # of the other presets: 2,500
 SIZES = ("small", "char", "paper")
 PLAIN, GATED = ("relu", "gelu", "relu2"), ("bilinear", "reglu", "geglu", "swiglu")
 SEEDS, FURTHER = tuple(range(1, 11)), tuple(range(11, 41))
-LONGER = {
-    "train.n_steps": 4 * N_STEPS,
-    "optimizer.warmup_steps": 4 * N_STEPS // 20,
-    "train.checkpoint_every": 4 * N_STEPS,
-}
 # Activations, rates and seeds; a longer training is best at a lower rate.
 ARMS = {
     "pair": (("gelu", "swiglu"), presets.RATES, FURTHER),
+    "1600": (("gelu", "swiglu"), (5.6e-3, 1e-2, 3.2e-3), SEEDS[:8]),
+    "5000": (("gelu", "swiglu"), (3.2e-3, 5.6e-3, 1.8e-3), SEEDS[:8]),
     "long": (("gelu", "relu", "swiglu"), (3.2e-3, 1.8e-3, 5.6e-3), SEEDS[:8]),
     "grammar": (("gelu", "relu"), (5.6e-3, 1e-2, 3.2e-3, 1.8e-2), SEEDS[:8]),
 }
@@ -74,7 +64,15 @@ def get_config(preset: str = "small") -> config_dict.ConfigDict:
     if preset not in (known := (*SIZES, *ARMS)):
         raise UserError(f"unknown preset {preset!r}: {suggestion(preset, known)}")
     names, rates, seeds = ARMS.get(preset, ((*PLAIN, *GATED), presets.RATES, SEEDS))
-    small = {**SMALL, **(LONGER if preset == "long" else {}), "devices.max_lanes": len(seeds)}
+    n_steps = N_STEPS.get(preset, 2500)
+    small = {
+        **presets.SHALLOW,
+        "train.n_steps": n_steps,
+        "optimizer.warmup_steps": n_steps // 20,
+        "train.eval_every": min(n_steps, 2500),
+        "train.checkpoint_every": n_steps,
+        "devices.max_lanes": len(seeds),
+    }
     values = presets.study("small" if preset in ARMS else preset, small, presets.FAN_IN)
     if preset == "grammar":
         values.data.name = "story_grammar"
