@@ -3,12 +3,13 @@
 Command: python -m actlab.main --config=experiments/gates/study.py --workdir=runs/gates
 Presets, after a colon: small (default), char, paper; pair, the small size with GELU and SwiGLU only; 1600 and 5000,
 these two after as many steps; long, the small size with four times the steps, for ReLU, GELU and SwiGLU; grammar, the
-small size on the story grammar, for ReLU and GELU.
+small size on the story grammar, for ReLU and GELU; code, on Python code (python_code.py), for these and SwiGLU.
 Three plain activations and four gated ones at 2/3 of the width, five learning rates a factor of 1.8 apart, ten seeds:
 350 runs. pair: thirty further seeds, 300 runs. 1600, 5000 and long: eight seeds at three rates, 48, 48 and 72 runs.
-grammar: eight seeds at four rates, 64 runs. Small, pair and grammar read 21 bytes for each parameter, long 83.
+grammar and code: eight seeds at four rates, 64 and 96 runs. Small, pair, grammar and code read 21 bytes for each
+parameter, long 83.
 Expected time: small, pair and long about 2 hours of one CPU core each, 23 seconds a run (long: 90), 5000 an hour and a
-quarter, 1600 and grammar half an hour; --dry_run tells that of the machine.
+quarter, code an hour, 1600 and grammar half an hour; --dry_run tells that of the machine.
 Expected loss: small about 1.2 nats/byte at the better rates, long about 1.0, grammar about 0.8, 0.5 above the
 text's entropy.
 """
@@ -31,7 +32,9 @@ ARMS = {
     "5000": (("gelu", "swiglu"), (3.2e-3, 5.6e-3, 1.8e-3), SEEDS[:8]),
     "long": (("gelu", "relu", "swiglu"), (3.2e-3, 1.8e-3, 5.6e-3), SEEDS[:8]),
     "grammar": (("gelu", "relu"), (5.6e-3, 1e-2, 3.2e-3, 1.8e-2), SEEDS[:8]),
+    "code": (("gelu", "relu", "swiglu"), (5.6e-3, 1e-2, 3.2e-3, 1.8e-2), SEEDS[:8]),
 }
+DATA = {"grammar": "story_grammar", "code": "python_code"}
 CLAIMS = {"B19": (lower("gelu", "relu"), lower("gelu", "relu", of=protocol.SENSITIVITY))}
 QUESTIONS = ("swiglu<gelu", "geglu<gelu", "reglu<relu", "bilinear<gelu", "relu2<gelu", "gelu<relu")
 # Losses that were published, to be set beside ours as orders. Neither table has ReLU^2.
@@ -74,7 +77,6 @@ def get_config(preset: str = "small") -> config_dict.ConfigDict:
         "devices.max_lanes": len(seeds),
     }
     values = presets.study("small" if preset in ARMS else preset, small, presets.FAN_IN)
-    if preset == "grammar":
-        values.data.name = "story_grammar"
+    values.data.name = DATA.get(preset, values.data.name)
     values.sweep = {"model.activation": names, "optimizer.learning_rate": rates, "seed": seeds}
     return values

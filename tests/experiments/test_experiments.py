@@ -46,12 +46,14 @@ PRESETS = {
     ENCODER: ("small", "paper"),
     "width": ("mup", "gain", "gpt2"),
     "scale": ("32", "128"),
-    "gates": ("small", "pair", "long", "char", "paper"),
+    "gates": ("small", "pair", "1600", "5000", "long", "grammar", "code", "char", "paper"),
 }
 DATA = {
     "relu_vs_gelu": "auto",
     ENCODER: "story_grammar",
     "scale": "story_grammar",
+    "gates:grammar": "story_grammar",
+    "gates:code": "python_code",
 }  # the data of the first is named on the command line
 CASES = [(name, preset) for name in STUDIES for preset in PRESETS.get(name, ("small", "char", "paper"))]
 
@@ -59,7 +61,7 @@ CASES = [(name, preset) for name in STUDIES for preset in PRESETS.get(name, ("sm
 @pytest.mark.parametrize(("name", "preset"), CASES)
 def test_a_study_is_a_balanced_sweep_on_one_data_set_with_its_seeds_fastest(name, preset):
     config = config_of(name, preset)
-    assert config.data.name == DATA.get(name, "tiny_stories")
+    assert config.data.name == DATA.get(f"{name}:{preset}", DATA.get(name, "tiny_stories"))
     axes = dict(config.sweep)
     assert list(axes)[-1] == "seed" and len(axes["seed"]) >= 5 and len(axes["model.activation"]) >= 2
     runs = sweep.expand(config_lib.replace(config, sweep={**axes, "seed": (1,)}))
