@@ -92,7 +92,8 @@ class Definition:
             raise UserError(f"data.name={self.name!r} is not prepared: {self.hint(directory)}.")
         texts = find_texts(given, field=self.field)
         preparing.say(texts.summary, show=show)
-        return text_source(texts, licence="unknown", description=f"text files of {given.resolve().name}", show=show)
+        about = f"text files of {given.resolve().name}"
+        return text_source(self, texts, licence="unknown", description=about, show=show)
 
     def labels(self, task: str, split: str, dataset: Any) -> Iterable[int]:
         """The label of each document of a prepared `datasets.Dataset`, in their order."""
@@ -302,7 +303,7 @@ def _listed(files: Sequence[Path]) -> str:
     return " and ".join([*([", ".join(most)] if most else []), last]) + " files"
 
 
-def text_source(texts: TextFiles, *, licence: str, description: str, show: bool) -> Source:
+def text_source(definition: Definition, texts: TextFiles, *, licence: str, description: str, show: bool) -> Source:
     """The documents of text files. Warns of documents that hold the separator, since two may be meant.
 
     Raises:
@@ -336,7 +337,7 @@ def text_source(texts: TextFiles, *, licence: str, description: str, show: bool)
         return ({"text": text} for text in splits[split]())
 
     def unchanged() -> bool:
-        return find_texts(texts.given, field=texts.field).hash == texts.hash
+        return definition.hash(texts.given) == texts.hash
 
     return Source(texts.hash, licence, description, shards, examples, unchanged)
 

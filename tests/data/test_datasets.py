@@ -152,6 +152,13 @@ def test_tiny_stories_is_made_of_two_files(tmp_path, name):
         datasets.prepare("tiny_stories", tmp_path / "data", tmp_path, show=False)
 
 
+def test_tiny_stories_reads_no_file_beside_its_two(tmp_path, write_texts):
+    folder = write_texts(["a"], ["b", "c"])
+    (folder / "train_older.txt").write_text("d")
+    dataset, made = datasets.prepare("tiny_stories", tmp_path / "data", folder, show=False)
+    assert made and all_texts(dataset, "train") == ["a"]
+
+
 def test_the_train_split_is_never_empty(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "HELD_OUT_FRACTION", 1.0)
     (tmp_path / "x.txt").write_text("\n<|endoftext|>\n".join(f"{sign} " * 50 for sign in "wxyz"))

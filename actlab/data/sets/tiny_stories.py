@@ -33,7 +33,8 @@ class TinyStories(Definition):
         advice = f"give the files by --from=PATH, {self.needs}."
         folder = given or preparing.download(self.name, FILES, directory, advice=advice, show=show)
         description = "TinyStories (Eldan and Li 2023, arXiv:2305.07759)"
-        return text_source(find_texts(folder, paired=True), licence=LICENCE, description=description, show=show)
+        texts = find_texts(folder, paired=True)
+        return text_source(self, texts, licence=LICENCE, description=description, show=show)
 
 
 DEFINITION = TinyStories
