@@ -157,37 +157,28 @@ class TextFiles:
         Raises:
           UserError: a file is not UTF-8.
         """
-        train, divided = self.train, self.divided
         # As an array, since a list of millions of numbers takes ten times the memory.
-        known = ((text_hash(text), len(text)) for text in self.documents(divided))
+        known = ((text_hash(text), len(text)) for text in self.documents(self.divided))
         found = np.fromiter(known, [("hash", np.uint64), ("size", np.int64)])
-        hashes = np.unique(found["hash"])
-        if self.paired:
-            held_out = hashes
-        else:
-            n_low = int((hashes < HELD_OUT_FRACTION * 2.0**64).sum())
-            held_out = hashes[: max(n_low, 2)]
+        held_out = np.unique(found["hash"])
+        if not self.paired:
+            n_low = int((held_out < HELD_OUT_FRACTION * 2.0**64).sum())
+            held_out = held_out[: max(n_low, 2)]
             share = found["size"][np.isin(found["hash"], held_out)].sum() / max(1, found["size"].sum())
             if not LEAST_HELD_OUT <= share <= MOST_HELD_OUT:
                 return {split: functools.partial(self._cut_documents, split) for split in SPLITS}
-        highest = int(held_out[-1]) if len(held_out) else -1
-        of_pair = frozenset(held_out.tolist()) if self.paired else frozenset()
-
-        def training() -> Iterator[str]:
-            if self.paired:
-                return (text for text in self.documents(train) if text_hash(text) not in of_pair)
-            return (text for text in self.documents(divided) if text_hash(text) > highest)
-
         split_of = halves(held_out.tolist())
-        if split_of is None:
-            kept = (text for text in self.documents(divided) if text_hash(text) <= highest)
-            return {"train": training, **_halved(next(kept, ""))}
 
-        def half(split: str) -> Iterator[str]:
-            hashed = ((text, text_hash(text)) for text in self.documents(divided))
-            return (text for text, value in hashed if value <= highest and split_of(value) == split)
+        def whole(split: str) -> Iterator[str]:
+            files = self.train if self.paired and split == "train" else self.divided
+            return (text for text in self.documents(files) if split_of.get(text_hash(text), "train") == split)
 
-        return {"train": training, **{split: functools.partial(half, split) for split in ("validation", "test")}}
+        splits: dict[str, Documents] = {split: functools.partial(whole, split) for split in SPLITS}
+        if len(split_of) < 2:
+            parts = _cut(next(self.documents(self.divided), ""), 0.5)
+            for split, part in zip(SPLITS[1:], parts, strict=True):
+                splits[split] = functools.partial(iter, [part] if part else [])
+        return splits
 
     def _cut_documents(self, split: str) -> Iterator[str]:
         """The part of each different document that belongs to a split. Of equal parts the first alone counts."""
@@ -363,18 +354,16 @@ def text_hash(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
 
 
-def halves(hashes: Iterable[int]) -> Callable[[int], str] | None:
-    """Which texts, by their hashes, are validation and which test; None for fewer than two different texts.
+def halves(hashes: Iterable[int]) -> dict[int, str]:
+    """Which texts, by their hashes, are validation and which test.
 
     The last bit decides, which does not depend on the order of hashes. Only the lowest hash is always validation and
-    the highest always test, so that each has a text.
+    the highest always test, so that of two texts or more each has one.
     """
-    known = list(hashes)
-    lowest, highest = min(known, default=0), max(known, default=0)
-    if lowest == highest:
-        return None
-    always = {lowest: "validation", highest: "test"}
-    return lambda value: always.get(value) or ("validation", "test")[value & 1]
+    split_of = {value: ("validation", "test")[value & 1] for value in hashes}
+    if split_of:
+        split_of |= {max(split_of): "test", min(split_of): "validation"}
+    return split_of
 
 
 def _cut(text: str, share: float) -> tuple[str, str]:
@@ -390,8 +379,3 @@ def _cut(text: str, share: float) -> tuple[str, str]:
     else:
         place = goal
     return text[:place].strip(), text[place:].strip()
-
-
-def _halved(text: str) -> Mapping[str, Documents]:
-    parts = dict(zip(("validation", "test"), _cut(text, 0.5), strict=True))
-    return {split: functools.partial(iter, [part] if part else []) for split, part in parts.items()}

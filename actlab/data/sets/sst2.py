@@ -72,10 +72,10 @@ def _read(folder: Path | zipfile.Path) -> dict[str, list[Example]]:
     found["train"] += _examples(folder / TRAIN_FILE)
     held_out = list(_examples(folder / DEV_FILE))
     split_of = halves(map(_hash, held_out))
-    if split_of is None:
+    if len(split_of) < 2:
         raise UserError(f"{folder / DEV_FILE} has one sentence, too few for validation and test: take GLUE's file.")
     for example in held_out:
-        found[split_of(_hash(example))].append(example)
+        found[split_of[_hash(example)]].append(example)
     return found
 
 
