@@ -140,16 +140,9 @@ def save(
 def _described(
     config: ModelConfig, params: Params, model_type: str | None, padding: int | None
 ) -> tuple[dict[str, Any], dict[str, Weights], ModelConfig]:
-    """What config.json and the tensors are, and the config without the factors of mup."""
+    """config.json and the tensors in the first family that has such a model, and the config without mup's factors."""
     params, config = models.build(config).standard(params), dataclasses.replace(config, parametrization="standard")
     leaves = _with_biases(params, _shapes(config), _shapes(dataclasses.replace(config, use_bias=True)))
-    return *_written(config, leaves, model_type, padding), config
-
-
-def _written(
-    config: ModelConfig, leaves: dict[str, Weights], model_type: str | None, padding: int | None
-) -> tuple[dict[str, Any], dict[str, Weights]]:
-    """What config.json and the tensors are, of the first family that has such a model."""
     if model_type is not None and model_type not in FAMILIES:
         raise UserError(f"model_type={model_type!r} is not known: {suggestion(model_type, FAMILIES)}")
     nearest = "bert" if config.kind == "encoder" else "llama" if config.position == "rotary" else "gpt2"
@@ -163,7 +156,7 @@ def _written(
         if config.kind == "encoder":
             described |= _padded(FAMILIES[name], config, padding)
         try:
-            return described, _parts(FAMILIES[name], config, described, leaves)
+            return described, _parts(FAMILIES[name], config, described, leaves), config
         except UserError as error:
             refusals[name] = error
     raise NoCounterpart(str(refusals[nearest]))
