@@ -201,13 +201,17 @@ class Link:
         arrays = [(array.T if self.transposed else array)[self.skip :] for array in arrays]
         if self.plus:  # adding 0 would turn -0.0 into 0.0
             arrays = [array + np.float32(self.plus) for array in arrays]
-        whole = self._by_kind(_joined(arrays))
+        whole = _joined(arrays)
+        if self.heads:
+            whole = _exchanged(whole, self.heads, 3)
         ends = np.cumsum([full[path][-1] for path in self.ours])[:-1]
         return dict(zip(self.ours, np.split(whole, ends, axis=-1), strict=True))
 
     def part(self, leaves: Mapping[str, Weights]) -> dict[str, Weights]:
         """Their tensors from our parameters: the inverse of join, with zeros in the rows that it skips."""
-        whole = self._by_head(_joined([leaves[path] for path in self.ours]))
+        whole = _joined([leaves[path] for path in self.ours])
+        if self.heads:
+            whole = _exchanged(whole, 3, self.heads)
         if self.skip:
             whole = np.concatenate([np.zeros((self.skip, *whole.shape[1:]), np.float32), whole])
         ends = np.cumsum(self._sizes(whole.shape[-1]))[:-1]
@@ -217,19 +221,14 @@ class Link:
     def _sizes(self, whole: int) -> Shape:
         return self.sizes or (whole // len(self.theirs),) * len(self.theirs)
 
-    def _by_kind(self, array: Weights) -> Weights:
-        if not self.heads:
-            return array
-        return array.reshape(*array.shape[:-1], self.heads, 3, -1).swapaxes(-3, -2).reshape(array.shape)
-
-    def _by_head(self, array: Weights) -> Weights:
-        if not self.heads:
-            return array
-        return array.reshape(*array.shape[:-1], 3, self.heads, -1).swapaxes(-3, -2).reshape(array.shape)
-
 
 def _joined(arrays: list[Weights]) -> Weights:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=-1)
+
+
+def _exchanged(array: Weights, n: int, m: int) -> Weights:
+    """The last axis, which is n times m groups, as m times n groups."""
+    return array.reshape(*array.shape[:-1], n, m, -1).swapaxes(-3, -2).reshape(array.shape)
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
