@@ -70,9 +70,9 @@ class Fields:
             self.refuse(name, "it must be a string")
         return value
 
-    def require(self, name: str, only: Any, default: Any = None) -> None:
-        """Raises UserError unless the field has the one value that our models can express."""
-        if self.get(name, default) != only:
+    def require(self, name: str, only: Any) -> None:
+        """Raises UserError unless the field is absent or has the one value that our models can express."""
+        if self.get(name, only) != only:
             self.refuse(name, f"only {json.dumps(only)} is supported; use other weights")
 
     def refuse(self, name: str, why: str) -> NoReturn:
@@ -145,7 +145,7 @@ def gated_activation(fields: Fields, name: str, default: str) -> str:
     return matching[0]
 
 
-def their_activation(config: ModelConfig, family: str, *, among: dict[str, str] = PLAIN) -> str:
+def their_activation(config: ModelConfig, family: str, among: dict[str, str]) -> str:
     """The name in transformers of an activation of ours, which must be a key of `among`.
 
     Raises:
@@ -311,10 +311,10 @@ class Family:
     def model_fields(self, fields: Fields) -> dict[str, Any]:
         """The fields of a ModelConfig that config.json describes; raises UserError for what ours cannot express."""
         for name, only in self.required.items():
-            fields.require(name, only, default=only)
+            fields.require(name, only)
         own = {**PLAIN_DECODER, **self.fixed}
         if own["kind"] == "decoder":
-            fields.require("is_causal", True, default=True)
+            fields.require("is_causal", True)
         found = own | {entry.ours: _read(entry, fields) for entry in self.entries} | self.read(fields)
         # Our d_ff has a least value, the number of hidden units has none.
         return found if found["d_ff"] >= LEAST_D_FF else found | {"d_ff": LEAST_D_FF, "d_hidden": found["d_ff"]}
@@ -323,9 +323,13 @@ class Family:
         """The entries of config.json for a model; raises UserError for the first field the family does not have."""
         config = _without_defaults(config)
         for field, only in {**PLAIN_DECODER, **self.fixed}.items():
-            self.need(config, field, only)
+            if only is not ANY and getattr(config, field) != only:
+                raise UserError(
+                    f"config.model.{field}={getattr(config, field)!r} has no counterpart in {self.name} of "
+                    f"transformers, the nearest to this model: only {only!r} can be saved."
+                )
         activation = {
-            entry.theirs: their_activation(config, self.name, among=GATED if entry.kind == "gated" else PLAIN)
+            entry.theirs: their_activation(config, self.name, GATED if entry.kind == "gated" else PLAIN)
             for entry in self.entries
             if entry.kind in ("plain", "gated")
         }
@@ -337,14 +341,6 @@ class Family:
         }
         own = {"model_type": self.model_type, "architectures": [self.saved_as]}
         return {**own, **self.written, **self.required, **plain, **activation, **self.describe(spec)}
-
-    def need(self, config: ModelConfig, field: str, only: Any) -> None:
-        """Raises UserError, naming the field, unless it has the only value that the family supports."""
-        if only is not ANY and getattr(config, field) != only:
-            raise UserError(
-                f"config.model.{field}={getattr(config, field)!r} has no counterpart in {self.name} of transformers, "
-                f"the nearest to this model: only {only!r} can be saved."
-            )
 
 
 ANY = object()  # in `fixed`: the field comes from `read`

@@ -404,7 +404,7 @@ def _read_gemma(variant: Variant, fields: Fields) -> dict[str, Any]:
 
 def _describe_gemma(variant: Variant, spec: Spec) -> dict[str, Any]:
     if spec.activation == "geglu":  # whose name would be read as the tanh form
-        their_activation(spec, "Gemma", among={name: gate for name, gate in GATED.items() if name != "geglu"})
+        their_activation(spec, "Gemma", {name: gate for name, gate in GATED.items() if name != "geglu"})
     return _describe_llama(variant, spec)
 
 
