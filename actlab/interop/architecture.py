@@ -364,11 +364,11 @@ def _without_defaults(config: ModelConfig) -> ModelConfig:
     return dataclasses.replace(config, **{name: None for name, size in same.items() if getattr(config, name) == size})
 
 
-def linear(ours: str, *theirs: str, biased: bool = True, **how: Any) -> list[Link]:
+def linear(ours: str, *theirs: str, biased: bool = True, transposed: bool = True, **how: Any) -> list[Link]:
     """Kernel and bias of PyTorch's nn.Linear, or of several that are one projection here."""
     weights, biases = (tuple(f"{name}.{kind}" for name in theirs) for kind in ("weight", "bias"))
     return [
-        Link((f"{ours}/kernel",), weights, transposed=True, **how),
+        Link((f"{ours}/kernel",), weights, transposed=transposed, **how),
         Link((f"{ours}/bias",), biases, **how) if biased else Link((f"{ours}/bias",)),
     ]
 

@@ -29,6 +29,7 @@ def _output(config: ModelConfig, theirs: str = "lm_head") -> list[Link]:
 
 
 def _gpt2_links(config: ModelConfig, _: Fields) -> list[Link]:
+    conv1d = functools.partial(linear, transposed=False)  # their Conv1D stores [in, out], as we do
     links = [
         table("token_embedding", "transformer.wte"),
         table("position_embedding", "transformer.wpe"),
@@ -36,19 +37,16 @@ def _gpt2_links(config: ModelConfig, _: Fields) -> list[Link]:
     ]
     for index in range(config.n_layers):
         ours, theirs = f"block_{index}", f"transformer.h.{index}"
-        links += [*layer_norm(f"{ours}/attention_norm", f"{theirs}.ln_1")]
-        links += [*layer_norm(f"{ours}/feed_forward_norm", f"{theirs}.ln_2")]
-        for part, name in {
-            "attention/qkv": "attn.c_attn",
-            "attention/out": "attn.c_proj",
-            "feed_forward/up": "mlp.c_fc",
-            "feed_forward/down": "mlp.c_proj",
-        }.items():  # their Conv1D stores [in, out], as we do
-            links += [Link((f"{ours}/{part}/{our}",), (f"{theirs}.{name}.{their}",)) for our, their in _KERNEL]
+        links += [
+            *layer_norm(f"{ours}/attention_norm", f"{theirs}.ln_1"),
+            *layer_norm(f"{ours}/feed_forward_norm", f"{theirs}.ln_2"),
+            *conv1d(f"{ours}/attention/qkv", f"{theirs}.attn.c_attn"),
+            *conv1d(f"{ours}/attention/out", f"{theirs}.attn.c_proj"),
+            *conv1d(f"{ours}/feed_forward/up", f"{theirs}.mlp.c_fc"),
+            *conv1d(f"{ours}/feed_forward/down", f"{theirs}.mlp.c_proj"),
+        ]
     return links + _output(config)
 
-
-_KERNEL = (("kernel", "weight"), ("bias", "bias"))
 
 GPT2 = Family(  # Radford et al. 2019
     name="GPT-2",
