@@ -257,9 +257,8 @@ GPT_NEOX = Family(  # Black et al. 2022, arXiv:2204.06745; Pythia
 class Variant(NamedTuple):
     """In what a family differs from LLaMA. A bias is always there, never, or where an entry of config.json says so."""
 
-    qkv_bias: bool | str = False
-    out_bias: bool | str = False
-    mlp_bias: bool | str = False
+    # of query, key and value, of attention's output, and of the feed-forward
+    biases: tuple[bool | str, bool | str, bool | str] = (False, False, False)
     fused: bool = False  # queries, keys and values are one tensor; so are gate and value
     window: str = ""  # the entry that says whether a window limits attention, or that is the window
     d_head: int | None = None  # where head_dim is missing
@@ -278,14 +277,13 @@ def _read_llama(variant: Variant, fields: Fields) -> dict[str, Any]:
     width = fields.whole("intermediate_size")
     # The d_ff whose gated width this is, if our rounding to multiples of 8 reaches it; else the exact width too.
     d_ff = max(LEAST_D_FF, 3 * width // 2)
-    biases = (variant.qkv_bias, variant.out_bias, variant.mlp_bias)
     return {
         "n_kv_heads": None if n_kv_heads == n_heads else n_kv_heads,
         "d_head": None if d_head * n_heads == d_model else d_head,
         "d_ff": d_ff,
         "d_hidden": None if gated_width(d_ff) == width else width,
         "context": min(fields.whole("max_position_embeddings"), _window(variant, fields)),
-        "use_bias": any(_has(bias, fields) for bias in biases),
+        "use_bias": any(_has(bias, fields) for bias in variant.biases),
         **_read_rotary(fields, share=variant.rotary_share),
     }
 
@@ -293,9 +291,7 @@ def _read_llama(variant: Variant, fields: Fields) -> dict[str, Any]:
 def _window(variant: Variant, fields: Fields) -> int:
     """The number of tokens up to which attention sees everything: ours has no window, but is the same up to there."""
     unlimited = 2**31 - 1
-    if variant.window == "use_sliding_window" and not fields.flag(variant.window, False):
-        return unlimited
-    if not variant.window:
+    if not variant.window or (variant.window == "use_sliding_window" and not fields.flag(variant.window, False)):
         return unlimited
     # null is no window; where the entry is missing, Mistral and Qwen have one of 4,096.
     missing = unlimited if "sliding_window" in fields or variant.fused else 4096
@@ -312,7 +308,7 @@ def _describe_llama(variant: Variant, spec: Spec) -> dict[str, Any]:
             f"config.model.n_heads={spec.n_heads} does not divide d_model={spec.d_model}, which LLaMA of transformers "
             "wants: only divisors can be saved."
         )
-    named = {bias for bias in (variant.qkv_bias, variant.out_bias, variant.mlp_bias) if isinstance(bias, str)}
+    named = {bias for bias in variant.biases if isinstance(bias, str)}
     window = {"": {}, "use_sliding_window": {"use_sliding_window": False}, "sliding_window": {"sliding_window": None}}
     return {
         "num_key_value_heads": spec.n_kv_heads,
@@ -327,9 +323,7 @@ def _describe_llama(variant: Variant, spec: Spec) -> dict[str, Any]:
 
 def _llama_links(variant: Variant, config: ModelConfig, fields: Fields) -> list[Link]:
     spec, norm = resolve(config), functools.partial(scale, plus=variant.norm_plus)
-    qkv_bias, out_bias, mlp_bias = (
-        _has(bias, fields) for bias in (variant.qkv_bias, variant.out_bias, variant.mlp_bias)
-    )
+    qkv_bias, out_bias, mlp_bias = (_has(bias, fields) for bias in variant.biases)
     sizes = (spec.n_heads * spec.d_head, *(spec.n_kv_heads * spec.d_head,) * 2)
     links = [table("token_embedding", "model.embed_tokens"), norm("final_norm", "model.norm")]
     for index in range(config.n_layers):
@@ -407,14 +401,14 @@ def _describe_gemma(variant: Variant, spec: Spec) -> dict[str, Any]:
 
 
 # Touvron et al. 2023, arXiv:2302.13971
-_LLAMA = Variant("attention_bias", "attention_bias", "mlp_bias", divisible=True)
+_LLAMA = Variant(("attention_bias", "attention_bias", "mlp_bias"), divisible=True)
 LLAMA = _like_llama("LLaMA", "llama", "LlamaForCausalLM", _LLAMA)
 # Jiang et al. 2023, arXiv:2310.06825
 MISTRAL = _like_llama("Mistral", "mistral", "MistralForCausalLM", Variant(window="sliding_window"))
 # Yang et al. 2024, arXiv:2407.10671
-QWEN2 = _like_llama("Qwen2", "qwen2", "Qwen2ForCausalLM", Variant(qkv_bias=True, window="use_sliding_window"))
+QWEN2 = _like_llama("Qwen2", "qwen2", "Qwen2ForCausalLM", Variant((True, False, False), window="use_sliding_window"))
 # Yang et al. 2025, arXiv:2505.09388
-_QWEN3 = Variant("attention_bias", "attention_bias", window="use_sliding_window", d_head=128)
+_QWEN3 = Variant(("attention_bias", "attention_bias", False), window="use_sliding_window", d_head=128)
 QWEN3 = _like_llama("Qwen3", "qwen3", "Qwen3ForCausalLM", _QWEN3, qk_norm=True)
 # Abdin et al. 2024, arXiv:2404.14219
 _PHI3 = Variant(fused=True, window="sliding_window", rotary_share="partial_rotary_factor")
@@ -422,7 +416,7 @@ PHI3 = _like_llama(
     "Phi-3", "phi3", "Phi3ForCausalLM", _PHI3, epsilon=1e-5, rotary_fraction=ANY, rotary_scaling="none", d_head=None
 )
 # Mesnard et al. 2024, arXiv:2403.08295
-_GEMMA = Variant("attention_bias", "attention_bias", d_head=256, activation="gelu_pytorch_tanh", norm_plus=1.0)
+_GEMMA = Variant(("attention_bias", "attention_bias", False), d_head=256, activation="gelu_pytorch_tanh", norm_plus=1.0)
 GEMMA = dataclasses.replace(
     _like_llama("Gemma", "gemma", "GemmaForCausalLM", _GEMMA, tied=True, scale_embeddings=True),
     read=functools.partial(_read_gemma, _GEMMA),
