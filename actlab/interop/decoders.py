@@ -308,14 +308,13 @@ def _describe_llama(variant: Variant, spec: Spec) -> dict[str, Any]:
             f"config.model.n_heads={spec.n_heads} does not divide d_model={spec.d_model}, which LLaMA of transformers "
             "wants: only divisors can be saved."
         )
-    named = {bias for bias in variant.biases if isinstance(bias, str)}
     window = {"": {}, "use_sliding_window": {"use_sliding_window": False}, "sliding_window": {"sliding_window": None}}
     return {
         "num_key_value_heads": spec.n_kv_heads,
         "head_dim": spec.d_head,
         "intermediate_size": spec.d_hidden,
         "max_position_embeddings": spec.context,
-        **dict.fromkeys(named, spec.use_bias),
+        **{bias: spec.use_bias for bias in variant.biases if isinstance(bias, str)},
         **window[variant.window],
         **_describe_rotary(spec),
     }
