@@ -45,7 +45,7 @@ def check(workdir: Workdir) -> Checked:
         else:
             sound[part] = one["step"]
     changed = _changed(workdir, manifest)
-    problems += changed.values()
+    problems += changed
     rows = {}
     if not changed and RESULTS in manifest.get("files", {}):
         own = {run for part in sound for run in parts[part]}
@@ -62,11 +62,13 @@ def _has_its_config(workdir: Workdir, manifest: Mapping[str, Any]) -> bool:
     )
 
 
-def _changed(workdir: Workdir, manifest: Mapping[str, Any]) -> dict[str, str]:
-    """The files made from rows that are not as they were written, with a clause for each."""
-    found = {name: sha256_if_file(workdir.path / name) for name in manifest.get("files", {})}
-    how = {name: "not as it was written" if digest else "missing" for name, digest in found.items()}
-    return {name: f"{name} is {how[name]}" for name in found if found[name] not in manifest["files"][name]}
+def _changed(workdir: Workdir, manifest: Mapping[str, Any]) -> list[str]:
+    """A clause for each file made from rows that is not as it was written."""
+    return [
+        f"{name} is {'not as it was written' if digest else 'missing'}"
+        for name, known in manifest.get("files", {}).items()
+        if (digest := sha256_if_file(workdir.path / name)) not in known
+    ]
 
 
 def difference(found: Sealed, sealed: Mapping[str, Any]) -> str | None:
@@ -108,7 +110,7 @@ def statuses(workdir: Workdir) -> dict[str, str]:
     Raises:
         UserError: if the table, or the manifest, is not as it was written.
     """
-    if changed := _lasting(workdir, lambda: list(_changed(workdir, workdir.manifest()).values())):
+    if changed := _lasting(workdir, lambda: _changed(workdir, workdir.manifest())):
         raise UserError(f"{workdir.path}: {changed[0]}: {_MEND}")
     return {row["run"]: row["status"] for row in workdir.results()}
 
