@@ -179,7 +179,7 @@ def caches(root: Path, damaged: list[UserError]) -> Iterator[Meta]:
 def read_meta(folder: Path) -> Meta:
     """The record of a cache, checked against its own fingerprint."""
     path = folder / META
-    meta = preparing.record(Meta, preparing.read_json(path), path)
+    meta = preparing.record(Meta, path)
     counts = (meta.n_documents, meta.n_tokens, meta.n_bytes)
     whole = all(one.keys() == set(SPLITS) for one in counts) and meta.sizes.keys() == meta.sums.keys()
     if not whole or meta.dtype not in ("uint16", "uint32"):

@@ -137,7 +137,7 @@ def _same(existing: Dataset, definition: Definition, source: Path | None) -> Dat
 
 def _load(root: Path) -> Dataset:
     path = root / TFDS_VERSION / RECORD
-    found = preparing.record(Dataset, preparing.read_json(path), path, root=root)
+    found = preparing.record(Dataset, path, root=root)
     if not all(one.keys() == set(SPLITS) for one in (found.n_documents, found.n_bytes)):
         raise preparing.damaged(path, "a split is missing")
     return found

@@ -74,12 +74,13 @@ def read_json(path: Path) -> dict[str, Any]:
     return files.read_json(path, f"remove the folder {path.parent} and run the same command again")
 
 
-def record(kind: type[Record], values: dict[str, Any], path: Path, **more: Any) -> Record:
-    """The dataclass of a record that was read from a file.
+def record(kind: type[Record], path: Path, **more: Any) -> Record:
+    """The dataclass of a record in a file.
 
     Raises:
-      UserError: a field that is missing or unknown, or a record that is not as it was signed.
+      UserError: a damaged file, a field that is missing or unknown, or a record that is not as it was signed.
     """
+    values = read_json(path)
     if not files.is_signed(values):
         raise damaged(path, "it was changed")
     own = {name: value for name, value in values.items() if name != files.DIGEST}
