@@ -21,12 +21,17 @@ def resolve_name(name: str, directory: str | Path, task: str = "") -> str:
       UserError: a dataset that is not prepared, with the command that prepares it, or one without the task's labels.
     """
     directory = Path(directory)
-    name = sets.dataset_of(task, name) if task else name
-    wanted = TINY_STORIES if name == "auto" else name
-    datasets.check_name(wanted)
-    definition = sets.definition(wanted)
+    if task:
+        own = sets.of_task(task).name
+        if name not in ("auto", own):
+            raise UserError(
+                f"config.finetune.task={task!r} has no labels for data.name={name!r}: set data.name={own!r}."
+            )
+        name = own
     if name == "auto":
         return TINY_STORIES if datasets.find(TINY_STORIES, directory) else STORY_GRAMMAR
+    datasets.check_name(name)
+    definition = sets.definition(name)
     if not definition.built_in and not datasets.find(name, directory):
         datasets.require_meant(name, directory)
         hint = (

@@ -309,7 +309,7 @@ def _is_current(folder: Path, dataset: Dataset, tokenizer: str, directory: Path)
 
 def _labels(task: str, dataset: Dataset, directory: Path, *, show: bool) -> Labels:
     """The labels of a dataset, written at the first use."""
-    folder, classes = dataset.root / "labels" / task, sets.classes(task)
+    folder, classes = dataset.root / "labels" / task, sets.of_task(task).tasks[task]
 
     def is_current() -> bool:
         return folder.exists() and preparing.read_json(folder / META).get("source_hash") == dataset.source_hash

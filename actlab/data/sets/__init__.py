@@ -4,7 +4,6 @@ import importlib
 import pkgutil
 
 from actlab.data.sources import FIELD, N_STORIES, Definition
-from actlab.errors import UserError
 
 
 def definition(name: str, n_stories: int = N_STORIES, field: str = FIELD) -> Definition:
@@ -19,18 +18,6 @@ def known() -> list[Definition]:
     return [definition(module.name) for module in pkgutil.iter_modules(__path__)]
 
 
-def classes(task: str) -> tuple[str, ...]:
-    """The names of a task's classes."""
-    return next(one.tasks[task] for one in known() if task in one.tasks)
-
-
-def dataset_of(task: str, name: str) -> str:
-    """The dataset that `data.name` means where a task's labels are wanted.
-
-    Raises:
-      UserError: another dataset than the task's.
-    """
-    own = next(one.name for one in known() if task in one.tasks)
-    if name not in ("auto", own):
-        raise UserError(f"config.finetune.task={task!r} has no labels for data.name={name!r}: set data.name={own!r}.")
-    return own
+def of_task(task: str) -> Definition:
+    """The definition of the dataset that has the labels of a task."""
+    return next(one for one in known() if task in one.tasks)
