@@ -142,10 +142,6 @@ class TextFiles:
         unread = f"; not read: {_listed(self.unread)}" if self.unread else ""
         return f"{self.given}: reading {_listed(self.train or self.divided)}{held_out}{unread}"
 
-    def documents(self, files: Sequence[Path]) -> Iterator[str]:
-        """Documents of some of the files; see formats.documents."""
-        return documents(files, self.field)
-
     def splits(self) -> Mapping[str, Documents]:
         """Readers of the three splits. The documents to be divided are read once, to know their hashes.
 
@@ -158,7 +154,7 @@ class TextFiles:
           UserError: a file is not UTF-8.
         """
         # As an array, since a list of millions of numbers takes ten times the memory.
-        known = ((text_hash(text), len(text)) for text in self.documents(self.divided))
+        known = ((text_hash(text), len(text)) for text in documents(self.divided, self.field))
         found = np.fromiter(known, [("hash", np.uint64), ("size", np.int64)])
         held_out = np.unique(found["hash"])
         if not self.paired:
@@ -171,11 +167,11 @@ class TextFiles:
 
         def whole(split: str) -> Iterator[str]:
             files = self.train if self.paired and split == "train" else self.divided
-            return (text for text in self.documents(files) if split_of.get(text_hash(text), "train") == split)
+            return (text for text in documents(files, self.field) if split_of.get(text_hash(text), "train") == split)
 
         splits: dict[str, Documents] = {split: functools.partial(whole, split) for split in SPLITS}
         if len(split_of) < 2:
-            parts = _cut(next(self.documents(self.divided), ""), 0.5)
+            parts = _cut(next(documents(self.divided, self.field), ""), 0.5)
             for split, part in zip(SPLITS[1:], parts, strict=True):
                 splits[split] = functools.partial(iter, [part] if part else [])
         return splits
@@ -183,7 +179,7 @@ class TextFiles:
     def _cut_documents(self, split: str) -> Iterator[str]:
         """The part of each different document that belongs to a split. Of equal parts the first alone counts."""
         seen: set[int] = set()
-        for text in self.documents(self.divided):
+        for text in documents(self.divided, self.field):
             if (key := text_hash(text)) in seen:
                 continue
             seen.add(key)
@@ -324,13 +320,14 @@ def text_source(definition: Definition, texts: TextFiles, *, licence: str, descr
                 f"{str(texts.given)!r} has no text for the {split} split that is not in another: add documents."
             )
 
-    def examples(split: str) -> Iterator[Example]:
-        return ({"text": text} for text in splits[split]())
-
-    def unchanged() -> bool:
-        return definition.hash(texts.given) == texts.hash
-
-    return Source(texts.hash, licence, description, shards, examples, unchanged)
+    return Source(
+        hash=texts.hash,
+        licence=licence,
+        description=description,
+        shards=shards,
+        examples=lambda split: ({"text": text} for text in splits[split]()),
+        unchanged=lambda: definition.hash(texts.given) == texts.hash,
+    )
 
 
 def documents(files: Sequence[Path], field: str = FIELD) -> Iterator[str]:
