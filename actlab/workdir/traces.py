@@ -16,7 +16,6 @@ from actlab.workdir.records import TRACES, Row
 
 SPIKE_WINDOW = 128  # MaxText's skip_step_interval
 SPIKE_DEVIATIONS = 6.0  # MaxText's skip_step_scaling_factor
-_TAIL = 5  # the last fifth of the steps
 
 
 class Steps(NamedTuple):
@@ -144,7 +143,7 @@ class SpikeCount:
 
 def tail(series_S: Float[np.ndarray, "S"]) -> Float[np.ndarray, "_"]:
     """The last fifth of a series, rounded up: gradient norms after the learning rate has decayed."""
-    return series_S[len(series_S) - -(-len(series_S) // _TAIL) :]
+    return series_S[4 * len(series_S) // 5 :]
 
 
 def summary(loss_S: Float[np.ndarray, "S"], grad_norm_S: Float[np.ndarray, "S"]) -> dict[str, int | float]:
