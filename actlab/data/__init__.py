@@ -18,7 +18,7 @@ def resolve_name(name: str, directory: str | Path, task: str = "") -> str:
     With a task, "auto" is the task's dataset.
 
     Raises:
-      UserError: a dataset that is not prepared, with the command that prepares it, or one without the task's labels.
+        UserError: a dataset that is not prepared, with the command that prepares it, or one without the task's labels.
     """
     directory = Path(directory)
     if task:
@@ -62,8 +62,8 @@ def open_tokens(
     With a `task` it has the labels of the documents.
 
     Raises:
-      UserError: a dataset or tokenizer that is not prepared, damaged files, no place to write, less text than a window
-        of `context` tokens and the next one, or a tokenizer of more than `vocab_size` tokens.
+        UserError: a dataset or tokenizer that is not prepared, damaged files, no place to write, less text than a
+            window of `context` tokens and the next one, or a tokenizer of more than `vocab_size` tokens.
     """
     directory = Path(directory)
     name = resolve_name(name, directory, task)
@@ -98,7 +98,7 @@ def prepare(
     """Prepares a dataset (or the files of the tokenizer "gpt2") and returns a sentence that says what was done.
 
     Raises:
-      UserError: see `datasets.prepare`, `gpt2.prepare` and `open_tokens`.
+        UserError: see `datasets.prepare`, `gpt2.prepare` and `open_tokens`.
     """
     directory, folder = Path(directory), Path(source) if source is not None else None
     said = {True: "prepared now.", False: "already prepared, nothing to do."}
@@ -122,7 +122,7 @@ def prepare_text(path: str | Path, directory: str | Path, *, field: str = FIELD)
     """Prepares a text, a file or a folder, under a name that follows from its name and content, which is returned.
 
     Raises:
-      UserError: see `prepare`.
+        UserError: see `prepare`.
     """
     path = Path(path)
     stem = re.sub(r"[^a-z0-9]+", "_", path.resolve().name.lower()).strip("_")[:32]

@@ -88,7 +88,7 @@ def build(definition: Definition, source: Source, directory: Path, *, show: bool
     """Writes a dataset below `directory`; the caller holds the lock.
 
     Raises:
-      UserError: the source changed while it was read.
+        UserError: the source changed while it was read.
     """
     total = sum(sum(counts) for counts in source.shards.values())
     tfds.disable_progress_bar()

@@ -135,7 +135,7 @@ def ensure(dataset: Dataset, tokenizer: str, directory: Path, *, task: str = "",
     With a `task` it has the labels of the documents.
 
     Raises:
-      UserError: a damaged cache, or a tokenizer that is unknown or not prepared.
+        UserError: a damaged cache, or a tokenizer that is unknown or not prepared.
     """
     tokenizers.check(tokenizer)
     folder = folder_of(dataset.root, tokenizer)
@@ -193,7 +193,7 @@ def open_cache(folder: Path) -> TokenCache:
     """Opens a cache.
 
     Raises:
-      UserError: a file that is missing, cut short or altered.
+        UserError: a file that is missing, cut short or altered.
     """
     meta = read_meta(folder)
     _verify(folder, meta)
@@ -215,7 +215,7 @@ def make(dataset: Dataset, tokenizer: Tokenizer, folder: Path, *, show: bool = T
     """Writes a cache; the caller holds the dataset's lock.
 
     Raises:
-      UserError: the dataset is damaged.
+        UserError: the dataset is damaged.
     """
     dtype = "uint16" if tokenizer.vocab_size <= 1 << 16 else "uint32"
     total = sum(dataset.n_bytes.values())

@@ -85,7 +85,7 @@ def prepare(
     """Makes a dataset unless it is there; the second value says whether it was made now.
 
     Raises:
-      UserError: a bad name, text that cannot be used, other text under the same name, no network, no place to write.
+        UserError: a bad name, text that cannot be used, other text under the same name, no network, no place to write.
     """
     check_name(name)
     if type(n_stories) is not int or not 1 <= n_stories <= MOST_STORIES:

@@ -36,7 +36,7 @@ def documents(path: Path, field: str = "text") -> Iterator[str]:
     """Documents of a file in order, without the white space around them; empty ones are left out.
 
     Raises:
-      UserError: a damaged file, text that is not UTF-8, a document without the field, or one longer than 1 GiB.
+        UserError: a damaged file, text that is not UTF-8, a document without the field, or one longer than 1 GiB.
     """
     suffix = format_of(path)
     if suffix is None:

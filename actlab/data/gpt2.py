@@ -34,7 +34,7 @@ def folder(directory: Path) -> Path:
     """The folder of the prepared files, after a check of their hashes.
 
     Raises:
-      UserError: the files are not prepared, or damaged.
+        UserError: the files are not prepared, or damaged.
     """
     target = directory / NAME
     if not target.is_dir():
@@ -50,7 +50,7 @@ def prepare(directory: Path, source: Path | None = None, *, show: bool = True) -
     """Puts the files into the data directory, from a folder or the network; returns whether that was done now.
 
     Raises:
-      UserError: files that are missing or not GPT-2's, no network to fetch them, or no place to write.
+        UserError: files that are missing or not GPT-2's, no network to fetch them, or no place to write.
     """
     if (directory / NAME).exists():
         folder(directory)

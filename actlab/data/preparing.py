@@ -78,7 +78,7 @@ def record(kind: type[Record], path: Path, **more: Any) -> Record:
     """The dataclass of a record in a file.
 
     Raises:
-      UserError: a damaged file, a field that is missing or unknown, or a record that is not as it was signed.
+        UserError: a damaged file, a field that is missing or unknown, or a record that is not as it was signed.
     """
     values = read_json(path)
     if not files.is_signed(values):
@@ -114,7 +114,7 @@ def locked(directory: Path, name: str, *, show: bool) -> Iterator[None]:
     """Holds the lock of `name` in a data directory; waits as long as another process holds it.
 
     Raises:
-      UserError: the directory cannot be written.
+        UserError: the directory cannot be written.
     """
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
@@ -170,7 +170,7 @@ def download(name: str, files: Mapping[str, PublicFile], directory: Path, *, adv
     """The folder in the data directory to which public files were downloaded, now or before.
 
     Raises:
-      UserError: no connection (the sentence ends in `advice`), a wrong size or hash, or a file that changed since.
+        UserError: no connection (the sentence ends in `advice`), a wrong size or hash, or a file that changed since.
     """
     folder = directory / "downloads" / name
     missing = [file for target, file in files.items() if not (folder / target).exists()]

@@ -86,7 +86,7 @@ class Definition:
         """Opens the text in the given folder, or else what is built in or can be downloaded; writes only downloads.
 
         Raises:
-          UserError: text that cannot be read, a split without documents, or no network to download it.
+            UserError: text that cannot be read, a split without documents, or no network to download it.
         """
         if given is None:
             raise UserError(f"data.name={self.name!r} is not prepared: {self.hint(directory)}.")
@@ -151,7 +151,7 @@ class TextFiles:
         is cut instead, and its last tenth is held out.
 
         Raises:
-          UserError: a file is not UTF-8.
+            UserError: a file is not UTF-8.
         """
         # As an array, since a list of millions of numbers takes ten times the memory.
         known = ((text_hash(text), len(text)) for text in documents(self.divided, self.field))
@@ -198,7 +198,7 @@ def find_texts(given: Path, *, paired: bool = False, field: str = FIELD) -> Text
     those splits. Otherwise all are divided. `paired` wants train.txt and valid.txt.
 
     Raises:
-      UserError: nothing that can be read, one of train.txt and valid.txt is missing, or a field for plain text.
+        UserError: nothing that can be read, one of train.txt and valid.txt is missing, or a field for plain text.
     """
     found, others = _files(given, paired)
     if paired:
@@ -294,7 +294,7 @@ def text_source(definition: Definition, texts: TextFiles, *, licence: str, descr
     """The documents of text files. Warns of documents that hold the separator, since two may be meant.
 
     Raises:
-      UserError: a split without documents, or text that is not UTF-8.
+        UserError: a split without documents, or text that is not UTF-8.
     """
     splits = texts.splits()
     n_holding = 0

@@ -57,7 +57,7 @@ def make(name: str, directory: Path, texts: Iterable[str]) -> Tokenizer:
     """The tokenizer of that name; `texts` (a train split) are read only to train a bpe:SIZE.
 
     Raises:
-      UserError: an unknown name, a bad size, too little text for the size, or files that are missing or damaged.
+        UserError: an unknown name, a bad size, too little text for the size, or files that are missing or damaged.
     """
     check(name)
     if name == "bytes":

@@ -62,8 +62,8 @@ def _read(folder: Path | zipfile.Path) -> dict[str, list[Example]]:
     """The documents of the splits; a sentence that the validation file has twice is in one of its halves only.
 
     Raises:
-      UserError: a missing file, another header or nothing after it, a line without its two fields, text that is not
-        UTF-8, a label other than 0 and 1, or a validation file of a single sentence; names the file and the line.
+        UserError: a missing file, another header or nothing after it, a line without its two fields, text that is not
+            UTF-8, a label other than 0 and 1, or a validation file of a single sentence; names the file and the line.
     """
     for name in FILES:
         if not (folder / name).is_file():
