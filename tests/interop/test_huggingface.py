@@ -410,6 +410,13 @@ def test_heads_that_llama_cannot_have_are_saved_as_another_family(tiny, tmp_path
     assert huggingface.save(config, params, tmp_path / "m") == huggingface.family_for(config, params) == "Mistral"
 
 
+def test_the_entries_of_a_config_are_in_the_same_order_in_every_process(tiny, tmp_path):
+    config = replace(tiny, **LLAMA_LIKE).model
+    huggingface.save(config, drawn(models.build(config)), tmp_path / "m")
+    fields = list(json.loads((tmp_path / "m" / "config.json").read_text()))
+    assert fields.index("mlp_bias") == fields.index("attention_bias") + 1, "a set has another order in each"
+
+
 def test_a_field_that_was_changed_after_saving_is_told(tiny, tmp_path):
     model = models.build(tiny.model)
     huggingface.save(tiny.model, drawn(model), tmp_path / "m")
