@@ -22,6 +22,7 @@ from actlab.analysis.effects import (
     fewest_seeds,
     nats,
     paired_resolution,
+    span,
 )
 from actlab.analysis.protocol import Contrast, lower
 from actlab.analysis.ranking import View, rank, views
@@ -318,8 +319,7 @@ def in_numbers(judgement: Judgement) -> str:
         return f"{judgement.reason}."
     words = f"{nats(effect.mean, '+')} nats ("
     if effect.interval:
-        low, high = (nats(value, "+") for value in effect.interval)
-        words += f"{CONFIDENCE:.0%} interval {low} to {high}, "
+        words += f"{CONFIDENCE:.0%} interval {span(effect.interval, '+')}, "
     elif effect.sd:
         words += f"sd {nats(effect.sd)}, "
     words += f"{effect.n} seeds"
@@ -404,7 +404,7 @@ def _answer_of_one(pair: Pair, comparison: Comparison) -> str:
     effect, verdict, (one, two) = pair.own_best.effect, pair.own_best.verdict, pair.contrast.activations
     assert effect.mean is not None
     ends = sorted(map(abs, effect.interval)) if effect.interval and verdict in DIFFERENT else effect.interval
-    known = f"95% interval {nats(ends[0])} to {nats(ends[1])}, " if ends else ""
+    known = f"95% interval {span(ends)}, " if ends else ""
     unresolved = f", {UNRESOLVED}" if effect.unresolved and verdict != Verdict.UNDECIDED else ""
     about = f" ({known}{_seeds([pair])}{unresolved})"
     if verdict in DIFFERENT:

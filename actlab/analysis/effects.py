@@ -171,6 +171,11 @@ def nats(value: float, sign: str = "") -> str:
     return text if value == 0 or float(text) else f"{value:{sign}.2g}"
 
 
+def span(ends: Iterable[float] | None, sign: str = "") -> str:
+    """The ends of an interval in words; - where there is none."""
+    return "-" if ends is None else " to ".join(nats(end, sign) for end in ends)
+
+
 @dataclasses.dataclass(frozen=True)
 class PermutationTest:
     """The paired permutation test of n seeds: two arms are swapped within each seed, in all 2^n ways or a sample.

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from actlab.analysis.comparison import COVERED, Comparison, listed, qualified
-from actlab.analysis.effects import Interval, Verdict, nats
+from actlab.analysis.effects import Verdict, nats, span
 from actlab.analysis.ranking import View
 
 STYLE = {
@@ -43,10 +43,10 @@ def _ranking(view: View) -> Table:
     grid = _grid(*columns, "seeds", "runs", "failed")
     for one in view.standings:
         rate = "-" if one.best_rate is None else f"{one.best_rate:g}"
-        sensitivity = (_number(one.sensitivity), _interval(one.sensitivity_interval))
+        sensitivity = (_number(one.sensitivity), span(one.sensitivity_interval))
         failed = ", ".join(f"{count} {how}" for how, count in one.failed.items()) or "0"
         counts = (str(one.seeds), str(one.runs), failed)
-        loss = (_number(one.loss), _interval(one.interval))
+        loss = (_number(one.loss), span(one.interval))
         grid.add_row(one.activation, *loss, rate, *sensitivity, *counts)
     return grid
 
@@ -70,8 +70,8 @@ def _pairs(view: View) -> Iterator[RenderableType]:
                 pair.question if where == "own best" else "",
                 where,
                 _number(effect.mean, "+"),
-                _interval(effect.interval, "+"),
-                *([_interval(pair.seeds_and_documents if where == "own best" else None, "+")] if wider else []),
+                span(effect.interval, "+"),
+                *([span(pair.seeds_and_documents if where == "own best" else None, "+")] if wider else []),
                 "-" if judgement.p is None else f"{judgement.p:.2g}",
                 str(effect.n),
                 str(effect.left_out),
@@ -96,7 +96,3 @@ def _grid(*columns: str) -> Table:
 
 def _number(value: float | None, sign: str = "") -> str:
     return "-" if value is None else nats(value, sign)
-
-
-def _interval(interval: Interval | None, sign: str = "") -> str:
-    return "-" if interval is None else f"{nats(interval.low, sign)} to {nats(interval.high, sign)}"

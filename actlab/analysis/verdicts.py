@@ -32,6 +32,7 @@ from actlab.analysis.effects import (
     judge,
     nats,
     rank_agreement,
+    span,
 )
 from actlab.analysis.protocol import LOSS, SENSITIVITY, Arm, Claims, Contrast, contrasts_of
 from actlab.analysis.results import Result, as_cell
@@ -301,8 +302,7 @@ def words(evidence: Mapping[str, Any] | str) -> str:
     if evidence["mean"] is not None and evidence["p_holm"] is not None:
         spans = []
         if evidence["interval"] is not None:
-            low, high = (nats(end, "+") for end in evidence["interval"])
-            spans.append(f"{evidence['confidence']:.0%} interval {low} to {high}")
+            spans.append(f"{evidence['confidence']:.0%} interval {span(evidence['interval'], '+')}")
         elif evidence["sd"]:
             spans.append(f"sd {nats(evidence['sd'])}")
         spans.append(f"p {evidence['p_holm']:.2g} after Holm over {evidence['family']}")

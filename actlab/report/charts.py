@@ -253,11 +253,6 @@ def number(value: int | float | None, form: str = "") -> Cell:
     return Cell(nats(value, form) if form in ("", "+") else format(value, form), float(value))
 
 
-def span(interval: Sequence[float] | None, sign: str = "") -> str:
-    """An interval in nats as the text of a cell."""
-    return "-" if interval is None else f"{nats(interval[0], sign)} to {nats(interval[1], sign)}"
-
-
 def runs_with(activation: str, condition: str, rate: str = "") -> str:
     """The link to the run table that shows the runs of an activation in a condition, at one rate or all."""
     wanted = {"activation": activation, "learningrate": rate, "at": condition}

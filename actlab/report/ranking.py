@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 
 from actlab.analysis.comparison import UNRESOLVED, Comparison, beyond_ranking, qualified
-from actlab.analysis.effects import Effect, Verdict, from_zero, nats
+from actlab.analysis.effects import Effect, Verdict, from_zero, nats, span
 from actlab.analysis.ranking import View, step_seconds
 from actlab.console import counted
 from actlab.report import charts
@@ -187,9 +187,9 @@ def _table(study: Study, found: Mapping[str, Comparison]) -> Table:
                 [
                     Cell(standing.activation, swatch=swatches[standing.activation]),
                     charts.number(standing.loss),
-                    charts.span(standing.interval),
+                    span(standing.interval),
                     charts.number(judged.effect.mean if judged else None, "+"),
-                    charts.span(judged.effect.interval if judged else None, "+"),
+                    span(judged.effect.interval if judged else None, "+"),
                     charts.number(judged.p if judged else None, ".2g"),
                     f"{of[standing.activation]}{f', {UNRESOLVED}' if unresolved else ''}"
                     f"{f' ({elsewhere})' if elsewhere else ''}",
@@ -217,7 +217,7 @@ def _pair_table(
         [
             question,
             charts.number(judged.effect.mean, "+"),
-            charts.span(judged.effect.interval, "+"),
+            span(judged.effect.interval, "+"),
             charts.number(judged.p, ".2g"),
             qualified(judged),
             *([condition] if at else []),
