@@ -13,7 +13,7 @@ import altair as alt
 from actlab.activations.catalogue import get
 from actlab.analysis.effects import nats
 from actlab.errors import UserError
-from actlab.report.page import Cell, Choice, Controls, Swatch, Toggles, Value
+from actlab.report.page import Cell, Choice, Controls, Swatch, Table, Toggles, Value
 from actlab.report.page.render import DASH, LEGEND
 from actlab.report.study import Study
 
@@ -251,6 +251,18 @@ def number(value: int | float | None, form: str = "") -> Cell:
     if value is None:
         return Cell("-")
     return Cell(nats(value, form) if form in ("", "+") else format(value, form), float(value))
+
+
+def table(
+    study: Study, name: str, columns: Sequence[str], rows: Sequence[Sequence[Cell | str]], caption: str, **more: Any
+) -> Table:
+    """A table that shows the rows of the chosen condition, which is the last cell of each and the column "at".
+
+    A study of one condition has no such column. `more` is as in Table.
+    """
+    if len(study.conditions) == 1:
+        return Table(name, tuple(columns), [row[:-1] for row in rows], caption, **more)
+    return Table(name, (*columns, "at"), rows, caption, follows={"condition": len(columns)}, **more)
 
 
 def runs_with(activation: str, condition: str, rate: str = "") -> str:

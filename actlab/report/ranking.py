@@ -156,22 +156,11 @@ def dots(
 
 def _table(study: Study, found: Mapping[str, Comparison]) -> Table:
     """The ranking with the difference to the baseline."""
-    several, swatches = len(study.conditions) > 1, charts.styles(study.activations)
+    swatches = charts.styles(study.activations)
     baseline = next(iter(found.values())).baseline
     least = "minus baseline" if len({one.baseline for one in found.values()}) > 1 else f"minus {baseline}"
-    columns = [
-        "activation",
-        "loss",
-        "95% interval",
-        least,
-        "its 95% interval",
-        "p, Holm",
-        "verdict",
-        "best rate",
-        "seeds",
-        "runs",
-    ]
-    columns += ["failed", *(["at"] if several else [])]
+    columns = ("activation", "loss", "95% interval", least, "its 95% interval", "p, Holm", "verdict", "best rate")
+    columns += ("seeds", "runs", "failed")
     rows, links = [], []
     for name, one in found.items():
         pairs = {pair.contrast.activations: pair for pair in one.main.pairs}
@@ -197,22 +186,20 @@ def _table(study: Study, found: Mapping[str, Comparison]) -> Table:
                     charts.number(standing.seeds, "d"),
                     charts.number(standing.runs, "d"),
                     charts.number(sum(standing.failed.values()), "d"),
-                    *([name] if several else []),
+                    name,
                 ]
             )
     caption = (
         "Losses and differences in nats at each one's best rate; intervals are 95%, each by itself. A row leads to its "
         "runs."
     )
-    follows = {"condition": len(columns) - 1} if several else {}
-    return Table("ranking-table", tuple(columns), rows, caption, follows=follows, links=links)
+    return charts.table(study, "ranking-table", columns, rows, caption, links=links)
 
 
 def _pair_table(
     study: Study, name: str, caption: str, pairs: Sequence[tuple[str, str, Any]], filtered: bool = False
 ) -> Table:
     """A row for each (condition, question, judgement)."""
-    at = ["at"] if len(study.conditions) > 1 else []
     rows: list[list[Cell | str]] = [
         [
             question,
@@ -220,12 +207,12 @@ def _pair_table(
             span(judged.effect.interval, "+"),
             charts.number(judged.p, ".2g"),
             qualified(judged),
-            *([condition] if at else []),
+            condition,
         ]
         for condition, question, judged in pairs
     ]
-    columns = ("question", "difference", "95% interval", "p, Holm", "verdict", *at)
-    return Table(name, columns, rows, caption, filtered=filtered, follows={"condition": 5} if at else {})
+    columns = ("question", "difference", "95% interval", "p, Holm", "verdict")
+    return charts.table(study, name, columns, rows, caption, filtered=filtered)
 
 
 def _questions(study: Study, found: Mapping[str, Comparison]) -> Iterator[Block]:
@@ -283,17 +270,15 @@ def cost(study: Study, shown: charts.Shown) -> list[Section]:
             "Other load on the machine is included, and times of different sessions or machines do not compare."
         )
         blocks.append(dots("cost-figure", shown, rows, "milliseconds per step", said, caption, {"cost": {}}))
-    several, swatches = len(study.conditions) > 1, charts.styles(study.activations)
+    swatches = charts.styles(study.activations)
     columns = ("activation", "parameters", "MFLOP per token", "ms per step", "relative to the fastest", "tokens/s")
     table = []
     for (condition, name), runs in cells.items():
         least = min((middle for place, middle in middles.items() if place[0] == condition), default=None)
         row = _cost_row(runs, middles.get((condition, name)), least)
-        table.append([Cell(name, swatch=swatches[name]), *row, *([condition] if several else [])])
+        table.append([Cell(name, swatch=swatches[name]), *row, condition])
     links = [charts.runs_with(name, condition) for condition, name in cells]
-    follows = {"condition": len(columns)} if several else {}
-    at = ("at",) if several else ()
-    blocks.append(Table("cost-table", (*columns, *at), table, _COST, links=links, follows=follows))
+    blocks.append(charts.table(study, "cost-table", columns, table, _COST, links=links))
     return [Section("cost", "Cost", tuple(blocks))]
 
 
@@ -418,18 +403,17 @@ def _across(rates: Sequence[float]) -> alt.Scale:
 
 def _rate_table(study: Study) -> Table:
     found = study.cells()
-    several, swatches = len(study.conditions) > 1, charts.styles(study.activations)
+    swatches = charts.styles(study.activations)
     rows, links = [], []
     for condition, name in itertools.product(study.conditions, study.activations):
         cells = [_cell(found.get((condition, name, rate), [])) for rate in study.rates]
-        rows.append([Cell(name, swatch=swatches[name]), *cells, *([condition] if several else [])])
+        rows.append([Cell(name, swatch=swatches[name]), *cells, condition])
         links.append(charts.runs_with(name, condition))
-    columns = ("activation", *map(charts.rate, study.rates), *(["at"] if several else []))
+    columns = ("activation", *map(charts.rate, study.rates))
     caption = (
         f"Mean final validation loss by learning rate, {study.unit}; after \N{PLUS-MINUS SIGN} half its 95% interval."
     )
-    follows = {"condition": len(columns) - 1} if several else {}
-    return Table("rates-table", columns, rows, caption, follows=follows, links=links)
+    return charts.table(study, "rates-table", columns, rows, caption, links=links)
 
 
 def _cell(runs: Sequence[Run]) -> Cell:
