@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Sequence
 
 from actlab.report import charts, layers, ranking, runs, training, verdicts
-from actlab.report.page import Controls, Figure, Section, Text
+from actlab.report.page import Controls, Section, Text
 from actlab.report.page.render import export, figures, render
 from actlab.report.study import Study
 from actlab.report.verdicts import Compared
@@ -84,24 +84,15 @@ def _first(compared: Compared) -> tuple[str, ...]:
 
 
 def draw(report: Report, folder: pathlib.Path) -> list[pathlib.Path]:
-    """Writes the figures of the page as SVG, PNG and PDF, one file for each condition; returns the paths."""
-    paths, known = [], list(report.study.conditions)
+    """Writes the figures of the page as SVG, PNG and PDF, a file for each condition with data; returns the paths."""
+    paths, conditions = [], report.study.conditions
     for figure in figures(report.sections):
-        conditions = _conditions(report.study, figure)
+        tables = [table for table in figure.data.values() if "condition" in table.columns]
+        present = {row[table.columns.index("condition")] for table in tables for row in table.rows}
         for name, params in figure.files.items():
-            for number, condition in conditions.items():
-                ending = f"-{number}" if len(known) > 1 and condition is not None else ""
-                title = ", ".join([*map(str, params.values()), *filter(None, [condition])])
-                values = {"condition": known[0] if condition is None else condition, **params}
-                paths += export(figure, folder, f"{name}{ending}", title, **values)
+            for number, condition in enumerate(conditions, start=1):
+                if condition in present:
+                    ending = f"-{number}" if len(conditions) > 1 else ""
+                    title = ", ".join([*map(str, params.values()), *filter(None, [condition])])
+                    paths += export(figure, folder, f"{name}{ending}", title, condition=condition, **params)
     return paths
-
-
-def _conditions(study: Study, figure: Figure) -> dict[int, str | None]:
-    """The conditions that a figure has data of, by number; None for a figure of all conditions together."""
-    present = set()
-    for table in figure.data.values():
-        of_row = [dict(zip(table.columns, row, strict=False)) for row in table.rows]
-        present |= {row["condition"] for row in of_row if "condition" in row}
-    found = {number: name for number, name in enumerate(study.conditions, start=1) if name in present}
-    return dict(found) or {1: None}
