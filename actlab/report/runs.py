@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import operator
 import shlex
 from collections.abc import Iterator, Mapping
 
@@ -141,38 +142,26 @@ def _sessions(manifest: Mapping[str, object]) -> Iterator[list[str]]:
 
 def samples(study: Study, count: int) -> list[Section]:
     """Text from the best run of at most `count` activations, lowest loss first; nothing where none can write."""
-    title = "Samples"
-    found, lacking = _texts(study, count)
-    if any(run.source.config for run, _ in lacking):  # a folder of a study has no checkpoints
-        reasons = tuple(Text(f"No text from {run.name}: {reason}") for run, reason in lacking)
-    else:
-        reasons = ()
-    if not found:
-        return [Section("samples", title, reasons)] if reasons else []
-    words = (
-        "Text from the best run of each activation: newest intact checkpoint, temperature 0.8, the same sampling seed."
-    )
-    parts = tuple((run.name, Code(text)) for run, text in found)
-    return [Section("samples", title, (Text(words), Side(parts), *reasons))]
-
-
-def _texts(study: Study, count: int) -> tuple[list[tuple[Run, str]], list[tuple[Run, str]]]:
-    """The best runs with their texts, and those without text with the reason."""
-    found, lacking = [], []
+    parts: list[tuple[str, Block]] = []
+    lacking: list[tuple[Run, str]] = []
     for run in best(study)[:count]:
         try:
-            found.append((run, trained.load(run.source.path, run.name).sample(**_DRAWING)))
+            parts.append((run.name, Code(trained.load(run.source.path, run.name).sample(**_DRAWING))))
         except UserError as error:
             lacking.append((run, str(error)))
-    return found, lacking
+    blocks: list[Block] = []
+    if parts:
+        words = "newest intact checkpoint, temperature 0.8, the same sampling seed"
+        blocks += [Text(f"Text from the best run of each activation: {words}."), Side(tuple(parts))]
+    if any(run.source.config for run, _ in lacking):  # a folder of a study has no checkpoints
+        blocks += [Text(f"No text from {run.name}: {reason}") for run, reason in lacking]
+    return [Section("samples", "Samples", tuple(blocks))] if blocks else []
 
 
 def best(study: Study) -> list[Run]:
     """The finished run with the lowest loss of each activation, lowest first."""
-    lowest: dict[str, tuple[float, Run]] = {}
-    for run in study.runs:
-        if run.result and run.status == "finished":
-            known = lowest.setdefault(run.activation, (run.result.final_loss, run))
-            if run.result.final_loss < known[0]:
-                lowest[run.activation] = (run.result.final_loss, run)
-    return [run for _, run in sorted(lowest.values(), key=lambda entry: entry[0])]
+    ended = [(run.result.final_loss, run) for run in study.runs if run.result and run.status == "finished"]
+    lowest: dict[str, Run] = {}
+    for _, run in sorted(ended, key=operator.itemgetter(0)):
+        lowest.setdefault(run.activation, run)
+    return list(lowest.values())
