@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import altair as alt
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from actlab.report import charts
 from actlab.report.page import Block, Choice, Controls, Figure, Rows, Section, Slider, Text, Value
@@ -164,11 +164,17 @@ def marks(study: Study) -> tuple[list[Mark], int]:
     Spikes are known where traces hold every step.
     """
     ended = [mark for run in study.runs if run.status == "diverged" and (mark := _end(run))]
-    spiking = [(run, _spiking(run)) for run in study.runs]
-    spikes = [mark for run, found_S in spiking for mark in _spikes(run, found_S)]
+    spikes, n_spikes = [], 0
+    for run in study.runs:
+        if run.steps is not None:
+            loss_S = run.steps.loss_S
+            spiking_S = traces.spikes(loss_S) | traces.spikes(run.steps.grad_norm_S)
+            n_spikes += int(spiking_S.sum())
+            drawn = np.flatnonzero(spiking_S & np.isfinite(loss_S))  # a loss of NaN has no place on the axis
+            spikes += [Mark(run, "spike", int(index) + 1, float(loss_S[index])) for index in drawn]
     # Evenly thinned, so that no run loses all of its own.
     stride = max(1, -(-len(spikes) // _MOST_MARKS))
-    return [*ended, *spikes[::stride]], sum(int(found_S.sum()) for _, found_S in spiking)
+    return [*ended, *spikes[::stride]], n_spikes
 
 
 def _end(run: Run) -> Mark | None:
@@ -178,19 +184,6 @@ def _end(run: Run) -> Mark | None:
         return Mark(run, "diverged", int(steps_S[keep][-1]), float(loss_S[keep][-1]))
     initial = [loss for _, loss in _validated(run)]
     return Mark(run, "diverged", 0, initial[0]) if initial else None
-
-
-def _spiking(run: Run) -> Bool[np.ndarray, "S"]:
-    if run.steps is None:
-        return np.zeros(0, bool)
-    return traces.spikes(run.steps.loss_S) | traces.spikes(run.steps.grad_norm_S)
-
-
-def _spikes(run: Run, spiking_S: Bool[np.ndarray, "S"]) -> Iterator[Mark]:
-    if run.steps is not None:
-        loss_S = run.steps.loss_S
-        for index in np.flatnonzero(spiking_S & np.isfinite(loss_S)):  # a loss of NaN has no place on the axis
-            yield Mark(run, "spike", int(index) + 1, float(loss_S[index]))
 
 
 def _spaced(count: int, most: int) -> list[int]:
