@@ -12,7 +12,6 @@ from jaxtyping import Float
 
 from actlab.activations.catalogue import get
 from actlab.activations.definition import Activation
-from actlab.activations.proofs.bounds import Enclosure
 from actlab.activations.proofs.formulas import FLOATS, exact_of
 from actlab.activations.proofs.jets import Jet, Piece
 from actlab.activations.proofs.measured import BESIDE, derivatives_of
@@ -98,6 +97,7 @@ def _measured(fn: Callable[..., jax.Array], low: float, high: float, x: Values, 
 
 
 def _extrema(known: Properties) -> Iterable[float]:
+    """The extrema that are points within reach."""
     places = (
         known.minimum_at,
         known.maximum_at,
@@ -105,11 +105,7 @@ def _extrema(known: Properties) -> Iterable[float]:
         known.slope_supremum_at,
         known.curvature_supremum_at,
     )
-    return (place.value for place in places if place is not None and _is_point(place))
-
-
-def _is_point(place: Enclosure) -> bool:
-    return place.width < _POINT and abs(place.value) <= REACH
+    return (place.value for place in places if place and place.width < _POINT and abs(place.value) <= REACH)
 
 
 def _piece(
@@ -128,7 +124,7 @@ def _piece(
 
 def _thin(x: Values, y: Values, fixed: Sequence[int]) -> list[int]:
     """Indices of the points to keep: the fixed ones, then again and again the one farthest from the line of its two."""
-    kept, todo = set(fixed), list(zip(fixed, fixed[1:], strict=False))
+    kept, todo = set(fixed), list(pairwise(fixed))
     while todo:
         first, last = todo.pop()
         inside = slice(first + 1, last)
