@@ -185,8 +185,8 @@ def _of_world(world: World, n_seeds: int, repeats: int, seed: int) -> Check:
     calls = [called(grid) for grid in grids(world, n_seeds, repeats, rng)]
     found = [called(grid) for grid in grids(world, n_seeds, repeats // 4, rng, PLANTED * max(world.spread))]
     power = np.mean([verdict == Verdict.REFUTED for verdict in found])
-    check = at_most(world.name, sum(verdict in DIFFERENT for verdict in calls), repeats, f"; power {power:.0%}")
-    return dataclasses.replace(check, holds=True, limit=True) if world.limit else check
+    count = sum(verdict in DIFFERENT for verdict in calls)
+    return at_most(world.name, count, repeats, f"; power {power:.0%}", world.limit)
 
 
 def called(grid: Grid) -> Verdict:
@@ -206,8 +206,7 @@ def _at_given_rates(n_seeds: int, repeats: int, seed: int) -> Iterator[Check]:
         yield at_most(where, sum(map(is_called, pairs)), repeats)
     uneven = [judge_pairs(grid, [_QUESTION], MARGIN)[0] for grid in grids(_NOISIER, n_seeds, repeats // 4, rng)]
     count = sum(pair.sensitivity.verdict in DIFFERENT for pair in uneven)
-    found = at_most("of LR sensitivity, one three times as noisy", count, len(uneven))
-    yield dataclasses.replace(found, holds=True, limit=True)
+    yield at_most("of LR sensitivity, one three times as noisy", count, len(uneven), limit=True)
     planted = grids(_ONE_RATE, n_seeds, repeats, rng, PLANTED)
     count = sum(judge_pairs(grid, [_QUESTION], MARGIN)[0].at_rates[1.0].verdict == Verdict.REFUTED for grid in planted)
     predicted = paired_power(n_seeds, PLANTED / 2**0.5)
@@ -226,10 +225,11 @@ def _equivalence(world: World, n_seeds: int, repeats: int, seed: int) -> Check:
     return at_most(f"a difference of one margin called equivalent, {world.name}", count, repeats)
 
 
-def at_most(name: str, count: int, repeats: int, more: str = "") -> Check:
-    """Holds where the binomial interval of the share of false calls reaches down to 5%."""
+def at_most(name: str, count: int, repeats: int, more: str = "", limit: bool = False) -> Check:
+    """Holds where the binomial interval of the share of false calls reaches down to 5%, or for a `limit`."""
     low, high = _binomial(count, repeats)
-    return Check(name, f"{count / repeats:.1%} ({low:.1%} to {high:.1%}), at most {ALPHA:.0%}{more}", low <= ALPHA)
+    found = f"{count / repeats:.1%} ({low:.1%} to {high:.1%}), at most {ALPHA:.0%}{more}"
+    return Check(name, found, limit or low <= ALPHA, limit)
 
 
 def _binomial(count: int, repeats: int) -> tuple[float, float]:
