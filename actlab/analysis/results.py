@@ -28,6 +28,7 @@ _LOSSES = ("initial_loss", "final_loss")
 _NUMBERS = ("steps", "tokens", "parameters", "flops_per_token")
 Row = Mapping[str, str]
 Axes = tuple[tuple[str, str], ...]  # (field, value) of further swept fields
+Curve = tuple[tuple[int, float], ...]  # (step, validation loss)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Result:
     test_bytes_per_token: float | None = None
     data_fingerprint: str = ""
     axes: Axes = ()
-    curve: tuple[tuple[int, float], ...] = ()
+    curve: Curve = ()
     cells: Row = dataclasses.field(default_factory=dict, compare=False, repr=False)
     documents: Documents | None = dataclasses.field(default=None, compare=False, repr=False)
 
@@ -239,12 +240,12 @@ class _Source:
         self.functions: dict[str, Any] = about.get("activations", {})
 
     def results(self, axes: Sequence[str]) -> list[Result]:
-        curves, tested = _curves(self._workdir.metrics()), documents(self.path)
+        metrics, tested = records.by_run(self._workdir.metrics()), documents(self.path)
         results = []
         for number, row in enumerate(self.rows, start=2):
             places = tuple((axis, self._place(row, axis)) for axis in axes)
             fingerprint = row["data_fingerprint"] if "data_fingerprint" in row else self._fingerprint
-            kept = curves.get(row["run"], ()), tested.get(row["run"])
+            kept = curve(metrics.get(row["run"], ())), tested.get(row["run"])
             results.append(_result(row, f"{self.path} line {number}", places, *kept, fingerprint))
         return results
 
@@ -275,19 +276,17 @@ def as_cell(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _curves(rows: Iterable[records.Row]) -> dict[str, tuple[tuple[int, float], ...]]:
-    curves: dict[str, list[tuple[int, float]]] = {}
-    for row in rows:
-        if row["split"] == "validation" and row.get("loss") is not None:
-            curves.setdefault(row["run"], []).append((row["step"], float(row["loss"])))
-    return {run: tuple(sorted(points)) for run, points in curves.items()}
+def curve(rows: Iterable[records.Row]) -> Curve:
+    """The validation losses among the rows that a run has in metrics.jsonl, in the order of steps."""
+    validated = (row for row in rows if row["split"] == "validation" and row.get("loss") is not None)
+    return tuple(sorted((row["step"], float(row["loss"])) for row in validated))
 
 
 def _result(
     row: Row,
     where: str,
     axes: Axes,
-    curve: tuple[tuple[int, float], ...],
+    curve: Curve,
     documents: Documents | None,
     fingerprint: str,
 ) -> Result:
@@ -381,7 +380,7 @@ class _Cells:
             raise self._fault(name, "finite number")
         return None if math.isnan(value) else value
 
-    def curve(self) -> tuple[tuple[int, float], ...]:
+    def curve(self) -> Curve:
         """The column "curve"; empty where there is none."""
         text = self._row.get("curve", "")
         try:

@@ -15,7 +15,7 @@ import numpy as np
 
 from actlab import config as config_lib
 from actlab.analysis.protocol import LOSS, SENSITIVITY, Claims, Contrast, contrasts_of, names_in
-from actlab.analysis.results import DONE, FINGERPRINT, WAITING, documents as documents_of, read, waiting
+from actlab.analysis.results import DONE, FINGERPRINT, WAITING, curve, documents as documents_of, read, waiting
 from actlab.analysis.survival import permanently_dead, revival_rate
 from actlab.analysis.verdicts import Orders
 from actlab.config import Config, sweep, user_code
@@ -222,7 +222,7 @@ def collect(workdir: pathlib.Path, study: Study) -> list[dict[str, Any]]:
         mine, traced = ([] if waits else of.get(row["run"], []) for of in (metrics, traces))
         row["data_fingerprint"] = fingerprint[:FINGERPRINT]
         row["config"] = configs.get(row["run"], "")
-        row["curve"] = _curve(mine)
+        row["curve"] = " ".join(f"{step}:{loss:.{_DIGITS}g}" for step, loss in curve(mine))
         row |= _deaths(row["run"], traced)
         row |= {name: _last_probe(mine, name) for name in wanted}
     return rows
@@ -234,11 +234,6 @@ def _identity(config: Config) -> str:
     d_ff = config.model.d_ff or 4 * config.model.d_model
     config = config_lib.replace(config, **{"model.d_ff": d_ff, "finetune.from_checkpoint": ""})
     return config_lib.fingerprint(config, but=_ASIDE)[:FINGERPRINT]
-
-
-def _curve(rows: Iterable[Mapping[str, Any]]) -> str:
-    points = [(row["step"], row["loss"]) for row in rows if row["split"] == "validation" and row["loss"] is not None]
-    return " ".join(f"{step}:{loss:.{_DIGITS}g}" for step, loss in sorted(points))
 
 
 def _deaths(run: str, rows: list[dict[str, Any]]) -> dict[str, str]:

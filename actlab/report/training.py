@@ -10,6 +10,7 @@ import altair as alt
 import numpy as np
 from jaxtyping import Float
 
+from actlab.analysis import results
 from actlab.report import charts
 from actlab.report.page import Block, Choice, Controls, Figure, Rows, Section, Slider, Text, Value
 from actlab.report.study import Run, Study
@@ -105,12 +106,8 @@ def validation(study: Study) -> tuple[Values, list[Curve]]:
     ]
 
 
-def _validated(run: Run) -> Iterator[tuple[int, float]]:
-    if not run.metrics and run.result:  # a study keeps the validation losses in its table
-        yield from run.result.curve
-    for row in run.metrics:
-        if row["split"] == "validation" and row.get("loss") is not None:
-            yield row["step"], row["loss"]
+def _validated(run: Run) -> results.Curve:
+    return run.result.curve if run.result else results.curve(run.metrics)
 
 
 def _series(run: Run) -> tuple[Series, Series]:
@@ -182,8 +179,8 @@ def _end(run: Run) -> Mark | None:
     keep = np.isfinite(loss_S)
     if keep.any():
         return Mark(run, "diverged", int(steps_S[keep][-1]), float(loss_S[keep][-1]))
-    initial = [loss for _, loss in _validated(run)]
-    return Mark(run, "diverged", 0, initial[0]) if initial else None
+    validated = _validated(run)
+    return Mark(run, "diverged", 0, validated[0][1]) if validated else None
 
 
 def _spaced(count: int, most: int) -> list[int]:
