@@ -62,7 +62,7 @@ def conditions(results: Sequence[Result]) -> list[Condition]:
     if not results:
         raise UserError("the table has no runs: train first.")
     for what in ("objective", "data", "tokenizer"):
-        require_one(what, done, operator.attrgetter(what))
+        require_one(what, done)
     known = [result for result in done if result.data_fingerprint]
     require_one("data fingerprint", known, lambda result: result.data_fingerprint)
     varying = varying_axes(results)
@@ -86,7 +86,7 @@ def margin_of(results: Sequence[Result]) -> float:
     if not done or done[0].objective != "next_token":
         return MARGINS[(done or results)[0].objective]
     for what in ("tokenizer", "bytes_per_token"):
-        require_one(what, done, operator.attrgetter(what))
+        require_one(what, done)
     one = done[0]
     if one.tokenizer == "bytes":
         return MARGINS["next_token"]
@@ -97,7 +97,7 @@ def margin_of(results: Sequence[Result]) -> float:
         )
     # Losses are read on test where every run has one. Rows of older versions lack the length of its tokens.
     known = [result for result in done if result.test_bytes_per_token is not None]
-    require_one("test_bytes_per_token", known, operator.attrgetter("test_bytes_per_token"))
+    require_one("test_bytes_per_token", known)
     on_test = all(result.test_loss is not None for result in done if result.learned)
     length = known[0].test_bytes_per_token if known and on_test else None
     return MARGINS["next_token"] * (length or one.bytes_per_token)
@@ -141,10 +141,10 @@ def _condition(axes: Axes, group: Sequence[Result], left_out: Sequence[str]) -> 
     warnings += [f"left out: {why.removesuffix('.')}" for why in left_out]
     require_run_once(done)
     # A diverged run ends where it diverged, perhaps before its first step.
-    require_one("steps", [result for result in done if result.status == "finished"], lambda result: result.steps)
+    require_one("steps", [result for result in done if result.status == "finished"])
     started = [result for result in done if result.steps]
     require_one("tokens per step", started, lambda result: result.tokens / result.steps)
-    require_one("floor", [result for result in done if result.floor is not None], lambda result: result.floor)
+    require_one("floor", [result for result in done if result.floor is not None])
     for what in ("parameters", "flops_per_token"):
         differ = spread(what, done)
         if differ > _NOTEWORTHY:
@@ -152,8 +152,9 @@ def _condition(axes: Axes, group: Sequence[Result], left_out: Sequence[str]) -> 
     return Condition(axes, tuple(done), tuple(warnings), to_come)
 
 
-def require_one(what: str, results: Sequence[Result], value: Callable[[Result], object]) -> None:
-    """Raises UserError if the runs differ in it."""
+def require_one(what: str, results: Sequence[Result], value: Callable[[Result], object] | None = None) -> None:
+    """Raises UserError if the runs differ in a field, or in the `value` of that name."""
+    value = value or operator.attrgetter(what)
     found = {value(result): result for result in reversed(results)}
     if len(found) > 1:
         one, other = list(found)[-1], list(found)[0]

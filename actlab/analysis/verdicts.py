@@ -10,7 +10,6 @@ import dataclasses
 import itertools
 import json
 import math
-import operator
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -199,8 +198,8 @@ def _require_comparable(contrast: Contrast, trained: Sequence[Sequence[Result]])
         require_run_once(runs)
     every = list(itertools.chain(*trained))
     for what in ("data", "tokenizer"):
-        require_one(what, every, operator.attrgetter(what))
-    require_one("tokens", [run for run in every if run.status == "finished"], lambda run: run.tokens)
+        require_one(what, every)
+    require_one("tokens", [run for run in every if run.status == "finished"])
     # Differences of loss may be compared between widths: then models are of one size within each difference. Losses of
     # two widths may not; what else is measured may, where size is the question.
     weights: dict[Any, float] = collections.defaultdict(float)
