@@ -265,9 +265,9 @@ def _oriented(contrast: Contrast, values: Sequence[Mapping[int, float]], seeds: 
 def _swaps(
     contrast: Contrast, grid: Grid, rates: Sequence[float], seeds: Sequence[int], values: Sequence[float]
 ) -> PermutationTest:
-    """Each arm that counts positive is swapped with the one that counts as much negative; they stand in one order.
+    """Each arm of positive weight is swapped with the arm of the opposite weight.
 
-    Where there is none, or some arm has a rate of its own, only the signs of the seeds' values turn.
+    Where an arm has no opposite, or a rate of its own, only the signs of the seeds' values turn.
     """
     sign = -1.0 if contrast.says == "above" else 1.0
     more = sorted(((weight, arm) for weight, arm in contrast.terms if weight > 0), key=operator.itemgetter(0))
