@@ -131,7 +131,7 @@ def _limits(study: Study, compared: Compared) -> Iterator[str]:
     sizes = sorted({result.parameters for result in results})
     # Activations of one size differ by what a gate's width or a scalar adds.
     size = f"about {sizes[0]:,}" if sizes[-1] < 1.1 * sizes[0] else f"{sizes[0]:,} to {sizes[-1]:,}"
-    rates = ", ".join(f"{rate:g}" for rate in sorted({result.learning_rate for result in results}))
+    rates = comparison.listed(sorted({result.learning_rate for result in results}))
     n_seeds = len({result.seed for result in results})
     yield (
         f"Scale: the runs have {size} parameters and at most {one.steps:,} steps on {one.data} "
