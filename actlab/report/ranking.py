@@ -12,6 +12,7 @@ import altair as alt
 from actlab.analysis.comparison import UNRESOLVED, Comparison, beyond_ranking, qualified
 from actlab.analysis.effects import Effect, Verdict, from_zero, nats, span
 from actlab.analysis.ranking import View, step_seconds
+from actlab.analysis.results import Result
 from actlab.console import counted
 from actlab.report import charts
 from actlab.report.page import Block, Cell, Choice, Controls, Details, Figure, Rows, Section, Slider, Table, Value
@@ -250,11 +251,12 @@ def _views(one: Comparison) -> Iterator[list[Cell | str]]:
 
 def cost(study: Study, shown: charts.Shown) -> list[Section]:
     """Parameters, FLOPs and seconds of each activation under each condition; nothing before a run has ended."""
-    cells: dict[tuple[str, str], list[Run]] = {}
+    cells: dict[tuple[str, str], list[Result]] = {}
     for place in itertools.product(study.conditions, study.activations):
-        if runs := [run for run in study.runs if run.result and run.result.steps and _place(run) == place]:
-            cells[place] = runs
-    timed = {place: times for place, runs in cells.items() if (times := list(_milliseconds(runs)))}
+        runs = [run for run in study.runs if (run.condition, run.activation) == place]
+        if results := [run.result for run in runs if run.result and run.result.steps]:
+            cells[place] = results
+    timed = {place: times for place, results in cells.items() if (times := _milliseconds(results))}
     if not cells:
         return []
     middles = {place: statistics.median(times) for place, times in timed.items()}
@@ -273,22 +275,16 @@ def cost(study: Study, shown: charts.Shown) -> list[Section]:
     swatches = charts.styles(study.activations)
     columns = ("activation", "parameters", "MFLOP per token", "ms per step", "relative to the fastest", "tokens/s")
     table = []
-    for (condition, name), runs in cells.items():
+    for (condition, name), results in cells.items():
         least = min((middle for place, middle in middles.items() if place[0] == condition), default=None)
-        row = _cost_row(runs, middles.get((condition, name)), least)
+        row = _cost_row(results[0], middles.get((condition, name)), least)
         table.append([Cell(name, swatch=swatches[name]), *row, condition])
     links = [charts.runs_with(name, condition) for condition, name in cells]
     blocks.append(charts.table(study, "cost-table", columns, table, _COST, links=links))
     return [Section("cost", "Cost", tuple(blocks))]
 
 
-def _place(run: Run) -> tuple[str, str]:
-    return run.condition, run.activation
-
-
-def _cost_row(runs: Sequence[Run], each: float | None, least: float | None) -> list[Cell | str]:
-    first = runs[0].result
-    assert first
+def _cost_row(first: Result, each: float | None, least: float | None) -> list[Cell | str]:
     return [
         charts.number(first.parameters, ",d"),
         charts.number(first.flops_per_token / 1e6, ",.2f"),
@@ -298,11 +294,9 @@ def _cost_row(runs: Sequence[Run], each: float | None, least: float | None) -> l
     ]
 
 
-def _milliseconds(runs: Iterable[Run]) -> Iterator[float]:
+def _milliseconds(results: Iterable[Result]) -> list[float]:
     """Time of a step, for each run that finished and was timed."""
-    for run in runs:
-        if run.result and run.result.status == "finished" and (seconds := step_seconds(run.result)):
-            yield 1000 * seconds
+    return [1000 * seconds for one in results if one.status == "finished" and (seconds := step_seconds(one))]
 
 
 RATES = ("condition", "activation", "rate", "loss", "low", "high", "kind", "seed", "link", "status")
@@ -331,20 +325,19 @@ def rate_rows(study: Study) -> list[list[Value]]:
     for (condition, activation, rate), runs in sorted(study.cells().items(), key=lambda cell: cell[0][2]):
         done = _ended(runs)
         if done:
-            effect = Effect(tuple(run.result.loss for run in done if run.result))
+            effect = Effect(tuple(result.loss for _, result in done))
             low, high = from_zero(effect.interval) if effect.interval else (effect.mean, effect.mean)
             rows.append(
                 [condition, activation, rate, effect.mean, low, high, "mean", counted(len(done), "seed"), "", ""]
             )
-        for run in done:
-            assert run.result
-            place = [condition, activation, rate, run.result.loss, None, None, "run"]
+        for run, result in done:
+            place = [condition, activation, rate, result.loss, None, None, "run"]
             rows.append([*place, str(run.seed), run.key, run.status])
     return rows
 
 
-def _ended(runs: Sequence[Run]) -> list[Run]:
-    return [run for run in runs if run.result and run.result.done]
+def _ended(runs: Sequence[Run]) -> list[tuple[Run, Result]]:
+    return [(run, run.result) for run in runs if run.result and run.result.done]
 
 
 def _curve(study: Study, shown: charts.Shown, rows: Sequence[Sequence[Value]], high: float) -> Figure:
@@ -420,12 +413,12 @@ def _cell(runs: Sequence[Run]) -> Cell:
     done = _ended(runs)
     if not done:
         return Cell("-")
-    effect = Effect(tuple(run.result.loss for run in done if run.result))
+    effect = Effect(tuple(result.loss for _, result in done))
     assert effect.mean is not None
     text = nats(effect.mean)
     if effect.interval:
         text += f" \N{PLUS-MINUS SIGN} {nats((effect.interval.high - effect.interval.low) / 2)}"
-    diverged = sum(run.status == "diverged" for run in done)
+    diverged = sum(run.status == "diverged" for run, _ in done)
     text += f" ({diverged} diverged)" if diverged else ""
     return Cell(text, effect.mean)
 
