@@ -68,7 +68,7 @@ class View:
         """The budget with its unit."""
         if self.budget is None:
             return "-"
-        form = ",.0f" if 1000 <= self.budget < 1e9 else ".3g"
+        form = ",.0f" if 999.5 <= self.budget < 1e9 else ".3g"
         return f"{self.budget:{form}} {self.unit}"
 
     def as_dict(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from actlab.analysis.comparison import compare
 from actlab.analysis.conditions import conditions
 from actlab.analysis.contrasts import Grid, Score
 from actlab.analysis.printing import show
-from actlab.analysis.ranking import rank, views
+from actlab.analysis.ranking import View, rank, views
 
 
 def grid(**losses):
@@ -46,6 +46,13 @@ def test_a_ranking_by_hand():
 def test_of_one_usable_rate_there_is_no_sensitivity():
     standings = rank(grid(tanh={1e-3: (3.0, 3.1), 1e-1: (7, 7)}, gelu={1e-3: (2.0, 2.1), 1e-1: (7, 7)}))
     assert all(one.sensitivity is one.sensitivity_interval is None and one.loss is not None for one in standings)
+
+
+@pytest.mark.parametrize(
+    ("budget", "words"), [(None, "-"), (12.345, "12.3 s"), (999.6, "1,000 s"), (1234.5, "1,234 s"), (1e12, "1e+12 s")]
+)
+def test_a_budget_in_words(budget, words):
+    assert View("seconds", "s", budget, {}, None).words == words
 
 
 CURVE = ((0, 7.0), (40, 3.0), (80, 2.0), (100, 1.8))
