@@ -44,11 +44,7 @@ def properties(name: str, scale: Any = 1.0) -> Properties:
     moments_there = moments(name, scale)  # refuses what can neither be proven nor measured
     exact = exact_of(record, scale if not record.elementwise else 1.0)
     bounds = measured_bounds(record) if exact is None else bounds_of(exact)
-    return Properties(**_fields(bounds), **_fields(moments_there))
-
-
-def _fields(of: Any) -> dict[str, Any]:
-    return {field.name: getattr(of, field.name) for field in dataclasses.fields(of)}
+    return Properties(**vars(bounds), **vars(moments_there))
 
 
 N_ELEMENTS = 1024

@@ -255,7 +255,7 @@ def bounds_of(function: Piecewise) -> Bounds:
     """
     least, most = infimum(function, 0), _supremum(function, 0)
     falls, rises = infimum(function, 1), _supremum(function, 1)
-    curvature = _larger(_supremum(function, 2), infimum(function, 2, sign=1))
+    curvature = _larger(_supremum(function, 2), infimum(function, 2))
     return Bounds(
         proven=True,
         minimum=least.value,

@@ -92,14 +92,6 @@ def check_scale(scale: Any) -> float:
     return value
 
 
-@functools.lru_cache(maxsize=1024)
-def _moments(record: Activation, scale: float) -> Moments:
-    gate = _sample(record.fn, exact_of(record, scale), record, scale)
-    if not record.gated:
-        return _plain(record, scale, gate)
-    return _gated(record, scale, gate, _sample(record.value_fn, exact_of_value(record), record, scale))
-
-
 def moments(name: str, scale: Any = 1.0) -> Moments:
     """Gaussian moments and gains of an activation at its parameters, trainable scalars at their start.
 
@@ -170,58 +162,45 @@ def _sample_of_function(fn: Callable, record: Activation, scale: float) -> _Samp
     return _Sample(z, weight, value, slope, curvature, negative_slope_share=share, sampled=True)
 
 
-def _gain(second_moment: float, scale: float = 1.0) -> float:
+def _gain(second_moment: float, scale: float) -> float:
     return scale / math.sqrt(second_moment) if second_moment else math.inf
 
 
-def _plain(record: Activation, scale: float, f: _Sample) -> Moments:
-    mean = f.raw(1)
-    spread = f.value - mean
-    variance = f.mean(np.square(spread))
-    variance = variance if variance > 1e-24 * f.raw(2) else 0.0  # of a constant there is only rounding
-    slope_square = f.mean(np.square(f.slope))
-    return Moments(
-        name=record.name,
-        scale=scale,
-        gated=False,
-        sampled=f.sampled,
-        mean=mean,
-        second_moment=f.raw(2),
-        variance=variance,
-        kurtosis=f.mean(np.square(np.square(spread) / variance)) if variance else math.nan,
-        slope_mean=f.mean(f.slope),
-        slope_second_moment=slope_square,
-        curvature_second_moment=f.mean(np.square(f.curvature)),
-        negative_slope_share=f.negative_slope_share,
-        forward_gain=_gain(f.raw(2), scale),
-        backward_gain=_gain(slope_square),
-        gate_slope_second_moment=None,
-        value_slope_second_moment=None,
-    )
-
-
-def _gated(record: Activation, scale: float, act: _Sample, value: _Sample) -> Moments:
-    mean, second_moment, third, fourth = (act.raw(k) * value.raw(k) for k in (1, 2, 3, 4))
-    variance = second_moment - mean**2
-    central = fourth - 4 * mean * third + 6 * mean**2 * second_moment - 3 * mean**4
+@functools.lru_cache(maxsize=1024)
+def _moments(record: Activation, scale: float) -> Moments:
+    act = _sample(record.fn, exact_of(record, scale), record, scale)
     slope_square = act.mean(np.square(act.slope))
-    by_gate = slope_square * value.raw(2)
-    by_value = act.raw(2) * value.mean(np.square(value.slope))
+    if record.gated:
+        value = _sample(record.value_fn, exact_of_value(record), record, scale)
+        mean, second_moment, third, fourth = (act.raw(k) * value.raw(k) for k in (1, 2, 3, 4))
+        variance = second_moment - mean**2
+        central = fourth - 4 * mean * third + 6 * mean**2 * second_moment - 3 * mean**4
+        kurtosis = central / variance**2 if variance else math.nan
+        by_gate, by_value = slope_square * value.raw(2), act.raw(2) * value.mean(np.square(value.slope))
+        sampled, gradient_square = act.sampled or value.sampled, by_gate + by_value
+    else:
+        mean, second_moment = act.raw(1), act.raw(2)
+        spread = act.value - mean
+        variance = act.mean(np.square(spread))
+        variance = variance if variance > 1e-24 * second_moment else 0.0  # of a constant there is only rounding
+        kurtosis = act.mean(np.square(np.square(spread) / variance)) if variance else math.nan
+        by_gate, by_value = None, None
+        sampled, gradient_square = act.sampled, slope_square
     return Moments(
         name=record.name,
         scale=scale,
-        gated=True,
-        sampled=act.sampled or value.sampled,
+        gated=record.gated,
+        sampled=sampled,
         mean=mean,
         second_moment=second_moment,
         variance=variance,
-        kurtosis=central / variance**2 if variance else math.nan,
+        kurtosis=kurtosis,
         slope_mean=act.mean(act.slope),
         slope_second_moment=slope_square,
         curvature_second_moment=act.mean(np.square(act.curvature)),
         negative_slope_share=act.negative_slope_share,
         forward_gain=_gain(second_moment, scale),
-        backward_gain=_gain(by_gate + by_value),
+        backward_gain=_gain(gradient_square, 1.0),
         gate_slope_second_moment=by_gate,
         value_slope_second_moment=by_value,
     )
