@@ -19,12 +19,8 @@ class Transform(nn.Module):
     @nn.compact
     def __call__(self, x_TD: Float[Array, "T D"]) -> Float[Array, "T E"]:
         """In the compute dtype."""
-        activation = activations.get(self.activation)
-        theta = layers.trained_scalars(self, activation)
         dense = layers.dense(self.spec, self.features, "dense", layers.matrix_std(self.spec))
-        if activation.draw and self.has_rng(layers.DRAWS):
-            return activation.draw(self.make_rng(layers.DRAWS), dense(x_TD), **theta)
-        return activation.fn(dense(x_TD), **theta)
+        return layers.activate(self, activations.get(self.activation), dense(x_TD))[0]
 
 
 class Encoder(nn.Module):

@@ -358,12 +358,20 @@ class Attention(nn.Module):
         return out_TD, key_value
 
 
-def trained_scalars(layer: nn.Module, activation: activations.Activation) -> dict[str, Float[Array, ""]]:
-    """Scalars that the activation trains: float32 parameters of its layer, `activation_<name>`, not decayed."""
-    return {
+def activate(
+    layer: nn.Module, activation: activations.Activation, z_TF: Float[Array, "T F"]
+) -> tuple[Float[Array, "T F"], dict[str, Float[Array, ""]]]:
+    """f(z), drawn where the layer has keys for it, and the scalars that f trains.
+
+    These are float32 parameters of the layer, `activation_<name>`, not decayed.
+    """
+    theta = {
         name: layer.param(f"activation_{name}", nn.initializers.constant(start), (), jnp.float32)
         for name, start in activation.theta.items()
     }
+    if activation.draw and layer.has_rng(DRAWS):
+        return activation.draw(layer.make_rng(DRAWS), z_TF, **theta), theta
+    return activation.fn(z_TF, **theta), theta
 
 
 class FeedForward(nn.Module):
@@ -381,11 +389,7 @@ class FeedForward(nn.Module):
         before, after = feed_forward_std(spec)
         z_TF = dense(spec, spec.d_hidden, "up", before)(x_TD)
         z_TF = z_TF if shift_TF is None else z_TF + shift_TF.astype(z_TF.dtype)
-        theta = trained_scalars(self, activation)
-        if activation.draw and self.has_rng(DRAWS):
-            a_TF = activation.draw(self.make_rng(DRAWS), z_TF, **theta)
-        else:
-            a_TF = activation.fn(z_TF, **theta)
+        a_TF, theta = activate(self, activation, z_TF)
         v_TF = None
         if activation.gated:
             v_TF = dense(spec, spec.d_hidden, "value", before)(x_TD)
