@@ -179,50 +179,49 @@ def _unimodal(
     return enclosed
 
 
-def _bracket(excess: Callable[[Interval], Interval], guess: float) -> Interval:
-    """A proven bracket of the peak: the excess is > 0 before and < 0 after it."""
-    before, after = np.float64(guess * (1 - 1e-12)), np.float64(guess * (1 + 1e-12))
-    if not (excess(at(before)).low > 0 and excess(at(after)).high < 0):
-        raise ArithmeticError(f"no peak is proven near {guess}.")
-    return Interval(before, after)
-
-
 @functools.cache
 def _decay_peak(k: int, rates: tuple[Fraction, ...]) -> tuple[float, float, float]:
-    """Ends of a bracket of the peak of x^k e^-v, and a bound of its height. x v'(x), which grows, is k there."""
+    """`_peak` of x^k e^-v. x v'(x), which grows, is k there."""
     if k == 0:
         return 0.0, 0.0, 1.0
     steps = tuple((j + 1) * rate for j, rate in enumerate(rates))
     excess = lambda x: enclose(k) - _exponent(x, steps)
     plain = lambda x: k - sum(float(step) * x ** (j + 1) for j, step in enumerate(steps))
-    bracket = _bracket(excess, _solve(plain))
-    return _height(bracket, k, _decay_at(bracket.low, rates))
+    return _peak(k, excess, plain, lambda x: _decay_at(x, rates))
 
 
 @functools.cache
 def _tail_peak(k: int) -> tuple[float, float, float]:
-    """The same of x^k Phi(-x). x phi(x) / Phi(-x), which grows, is k there."""
+    """`_peak` of x^k Phi(-x). x phi(x) / Phi(-x), which grows, is k there."""
     if k == 0:
         return 0.0, 0.0, 0.5
     density = lambda x: _decay_at(x.low, _GAUSS) * enclose(ONE_OVER_SQRT_2_PI)
     excess = lambda x: _tail_at(x.low) * k - x * density(x)
     plain = lambda x: k * np.sqrt(np.pi / 2) * scipy.special.erfcx(x / np.sqrt(2)) - x
-    bracket = _bracket(excess, _solve(plain))
-    return _height(bracket, k, _tail_at(bracket.low))
+    return _peak(k, excess, plain, _tail_at)
 
 
-def _solve(falling: Callable[[float], float]) -> float:
+def _peak(
+    k: int,
+    excess: Callable[[Interval], Interval],
+    plain: Callable[[float], float],
+    falling: Callable[[Ends], Interval],
+) -> tuple[float, float, float]:
+    """Ends of a bracket of the peak of x^k times a falling function, and a bound of the peak's height.
+
+    The slope has the sign of the excess, which proves the bracket around the root of `plain`.
+    """
     import scipy.optimize  # a third of a second, which no start of a training needs
 
     high = 1.0
-    while falling(high) > 0:
+    while plain(high) > 0:
         high *= 2
-    return scipy.optimize.root_scalar(falling, bracket=(0.0, high), method="brentq", xtol=1e-300).root
-
-
-def _height(bracket: Interval, k: int, decay: Interval) -> tuple[float, float, float]:
-    height = Interval(bracket.high, bracket.high).power(k) * decay
-    return float(bracket.low), float(bracket.high), float(height.high)
+    guess = scipy.optimize.root_scalar(plain, bracket=(0.0, high), method="brentq", xtol=1e-300).root
+    before, after = np.float64(guess * (1 - 1e-12)), np.float64(guess * (1 + 1e-12))
+    if not (excess(at(before)).low > 0 and excess(at(after)).high < 0):
+        raise ArithmeticError(f"no peak is proven near {guess}.")
+    height = Interval(after, after).power(k) * falling(before)
+    return float(before), float(after), float(height.high)
 
 
 class Intervals(Arithmetic):
