@@ -274,10 +274,8 @@ def normal_tail(x: Jet, power: int = 0) -> Jet:
 
 
 def log1p(x: Jet) -> Jet:
-    """log(1 + x) for x > -1."""
-    first = x.arithmetic.constant(1) / (x.coefficients[0] + x.arithmetic.constant(1))
-    powers = [first]
-    for _ in x.coefficients[2:]:
-        powers.append(-(powers[-1] * first))
-    rest = [power * x.arithmetic.constant(Fraction(1, k + 1)) for k, power in enumerate(powers)]
-    return x.compose([x.arithmetic.log1p(x.coefficients[0]), *rest][: len(x.coefficients)])
+    """log(1 + x) for x > -1; its slope is 1 / (1 + x)."""
+    first = x.coefficients[0]
+    *slopes, _ = (Jet.variable(first, len(x.coefficients) - 1, x.arithmetic) + 1).reciprocal().coefficients
+    rest = [slope * x.arithmetic.constant(Fraction(1, k)) for k, slope in enumerate(slopes, 1)]
+    return x.compose([x.arithmetic.log1p(first), *rest])
