@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import re
+from fractions import Fraction
 
 import evaluated
 import jax
@@ -361,6 +362,11 @@ def test_a_users_formula_serves_an_initialiser_which_is_traced(register):
                 (activations.Piece(-math.inf, 1, lambda x: x), activations.Piece(0, math.inf, lambda x: x))
             ),
             "do not cover the line",
+        ),
+        (
+            lambda x: 1 / (1 + jnp.exp(x)),
+            lambda: activations.whole(lambda x: 1 / (1 + activations.decaying(x, rates=(Fraction(-1),)))),
+            "a rate below 0",
         ),
     ],
 )

@@ -260,6 +260,8 @@ def _tail_series(
 
 def decaying(x: Jet, power: int = 0, rates: tuple[Fraction, ...] = (Fraction(1),)) -> Jet:
     """x^power e^-v(x), v(x) = rates[0] x + rates[1] x^2 + ..., for x >= 0 and rates >= 0. By default e^-x."""
+    if min(rates) < 0:  # it would grow, and no enclosure of it would hold
+        raise UserError("an exact formula has decaying with a rate below 0: write 1 / decaying(x) for e^x.")
     powers, series = _decay_series(x.arithmetic, power, rates, len(x.coefficients))
     decays = x.arithmetic.decays(x.coefficients[0], rates, powers)
     return x.compose([_sum((polynomial, decays)) for polynomial in series])
