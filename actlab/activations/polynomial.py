@@ -5,6 +5,7 @@ functions stand their exact formulas, from which bounds and moments are computed
 """
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import jax
@@ -52,11 +53,8 @@ def relu6(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
 def relu2(x: Float[Array, "*S"]) -> Float[Array, "*S"]:
     """max(0, x)^2; f''(0) = 0. So et al. 2021 (Primer), arXiv:2109.08668, section 3."""
     relu = lambda x: jnp.maximum(x, 0)
-    return with_derivatives(lambda x: jnp.square(relu(x)), lambda x: 2 * relu(x), lambda x: 2 * _step(x))(x)
-
-
-def _step(x: Array) -> Array:
-    return (x > 0).astype(x.dtype)
+    bend = lambda x: 2 * (x > 0).astype(x.dtype)
+    return with_derivatives(lambda x: jnp.square(relu(x)), lambda x: 2 * relu(x), bend)(x)
 
 
 @elementwise
@@ -167,24 +165,24 @@ def exact_leaky_relu2(slope: float) -> Piecewise:
     return halves(lambda x: x * x * Fraction(slope) ** 2, lambda x: x * x)
 
 
-def _clipped(low: Constant, high: Constant, left: float, right: float, middle: Piece) -> Piecewise:
-    ends = (lambda x: x.constant(low), lambda x: x.constant(high))
-    return Piecewise((Piece(-math.inf, left, ends[0]), middle, Piece(right, math.inf, ends[1])))
+def _clipped(low: Constant, high: Constant, left: float, right: float, middle: Callable[[Jet], Jet]) -> Piecewise:
+    pieces = Piece(-math.inf, left, lambda x: low), Piece(left, right, middle), Piece(right, math.inf, lambda x: high)
+    return Piecewise(pieces)
 
 
 def exact_relu6() -> Piecewise:
     """min(max(0, x), 6)."""
-    return _clipped(0, 6, 0.0, 6.0, Piece(0.0, 6.0, _same))
+    return _clipped(0, 6, 0.0, 6.0, _same)
 
 
 def exact_hard_tanh() -> Piecewise:
     """x cut to [-1, 1]."""
-    return _clipped(-1, 1, -1.0, 1.0, Piece(-1.0, 1.0, _same))
+    return _clipped(-1, 1, -1.0, 1.0, _same)
 
 
 def exact_hard_sigmoid() -> Piecewise:
     """(x + 3) / 6 cut to [0, 1]."""
-    return _clipped(0, 1, -3.0, 3.0, Piece(-3.0, 3.0, lambda x: (x + 3) * Fraction(1, 6)))
+    return _clipped(0, 1, -3.0, 3.0, lambda x: (x + 3) * Fraction(1, 6))
 
 
 def exact_hard_swish() -> Piecewise:
