@@ -56,7 +56,7 @@ class Activation:
     value_exact: Callable[[], Piecewise] | None = None
 
 
-Scalar = Callable[[Array], Array]
+Function = Callable[[Array], Array]
 
 
 @functools.cache
@@ -97,7 +97,7 @@ def require_own_rows(record: Activation) -> None:
         )
 
 
-def _alike(record: Activation, alone: Scalar, together: Scalar, x: np.ndarray) -> bool:
+def _alike(record: Activation, alone: Function, together: Function, x: np.ndarray) -> bool:
     """Whether two ways to compute a function of x agree; refuses one that is another each time that it is traced."""
     with jax.ensure_compile_time_eval():
         # As new functions, since jit keeps what it has traced.
@@ -110,7 +110,7 @@ def _alike(record: Activation, alone: Scalar, together: Scalar, x: np.ndarray) -
     return one.shape == two.shape and np.allclose(one, two, rtol=1e-4, atol=1e-6, equal_nan=True)
 
 
-def traced_once(*functions: Scalar) -> Iterator[Scalar]:
+def traced_once(*functions: Function) -> Iterator[Function]:
     """The functions, of many operations each, traced once per shape and not once per layer of each program.
 
     `inline` leaves no call in the program. Not for functions that are made anew in each call: nothing is kept for them.
@@ -118,7 +118,7 @@ def traced_once(*functions: Scalar) -> Iterator[Scalar]:
     return (jax.jit(function, inline=True) for function in functions)
 
 
-def with_derivatives(value: Scalar, slope: Scalar, curvature: Scalar) -> Scalar:
+def with_derivatives(value: Function, slope: Function, curvature: Function) -> Function:
     """A function with the derivative `slope`, whose derivative is `curvature`; beyond that, autodiff of `curvature`."""
 
     @jax.custom_jvp
@@ -143,7 +143,7 @@ def floating(x: Any, name: str) -> Array:
     return x
 
 
-def elementwise(function: Callable[..., Array], in_16_bits: Scalar | None = None) -> Callable[..., Array]:
+def elementwise(function: Callable[..., Array], in_16_bits: Function | None = None) -> Callable[..., Array]:
     """An activation of real arrays that computes in at least float32 and returns the dtype of its input.
 
     float16 and bfloat16 are computed in float32 and rounded once, by `in_16_bits` where there is one: a shorter formula

@@ -62,7 +62,7 @@ def _end(fn: Callable, dtype: np.dtype, which: str, sign: int) -> float | None:
         if end < 0 or not zero[end]:
             return None
         if end == _N_POINTS - 1 or ordinals[end + 1] - ordinals[end] == 1:
-            return _number(sign * int(ordinals[end]), dtype)
+            return float(_numbers(sign * ordinals[end : end + 1], dtype)[0])
         low, high = int(ordinals[end]), int(ordinals[end + 1])
 
 
@@ -90,7 +90,3 @@ def _largest(dtype: np.dtype) -> int:
 def _numbers(ordinals: np.ndarray, dtype: np.dtype) -> np.ndarray:
     negative = (ordinals < 0).astype(_bits(dtype)) << (8 * dtype.itemsize - 1)
     return (np.abs(ordinals).astype(_bits(dtype)) | negative).view(dtype)
-
-
-def _number(ordinal: int, dtype: np.dtype) -> float:
-    return float(_numbers(np.array([ordinal]), dtype)[0])
