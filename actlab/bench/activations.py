@@ -125,18 +125,15 @@ def _program(case: Case, activation: Activation) -> Compiled:
 
 
 def _alone(case: Case, activation: Activation) -> tuple[Function, tuple[Any, ...], int]:
-    shape = (case.size.tokens, case.size.width)
     theta = {name: jnp.float32(start) for name, start in activation.theta.items()}
 
-    def plain(theta: dict[str, jax.Array], pre: jax.Array) -> jax.Array:
-        return activation.fn(pre, **theta)
+    def fn(theta: dict[str, jax.Array], pre: jax.Array, *value: jax.Array) -> jax.Array:
+        out = activation.fn(pre, **theta)
+        return out * activation.value_fn(*value) if activation.gated else out
 
-    def gated(theta: dict[str, jax.Array], pre: jax.Array, value: jax.Array) -> jax.Array:
-        return activation.fn(pre, **theta) * activation.value_fn(value)
-
-    if activation.gated:
-        return gated, (theta, _normal(shape, case.dtype, 0), _normal(shape, case.dtype, 1)), case.size.width
-    return plain, (theta, _normal(shape, case.dtype, 0)), case.size.width
+    shape = (case.size.tokens, case.size.width)
+    arrays = (_normal(shape, case.dtype, seed) for seed in range(2 if activation.gated else 1))
+    return fn, (theta, *arrays), case.size.width
 
 
 def _feed_forward(case: Case, activation: Activation) -> tuple[Function, tuple[Any, ...], int]:
