@@ -30,7 +30,7 @@ def self_attention(
     See `attend` and `kernel_for`.
     """
     n_rows, length = q_BLHK.shape[:2]
-    if real_BL is None and kernel == "splash" and splashes(length):
+    if real_BL is None and kernel == "splash" and fits_splash(length):
         return splash(q_BLHK, k_BLHK, v_BLHK, causal, scale, rows)
     if real_BL is None and kernel == "cudnn":
         arrays = q_BLHK, k_BLHK, v_BLHK
@@ -47,7 +47,7 @@ def kernel_for(device: Any, dtype: DTypeLike, head: int) -> str:
     """The fastest kernel on a device: "cudnn" and "splash" are flash attention, without a second derivative; or ours.
 
     cuDNN serves 16-bit heads of a multiple of 8, up to 128, on CUDA 8.0 or later; splash is JAX's kernel for TPUs, for
-    16-bit heads of a multiple of 64, and long rows only, see `splashes`. Ours is "own", and on CPU "halves": XLA runs
+    16-bit heads of a multiple of 64, and long rows only (`fits_splash`). Ours is "own", and on CPU "halves": XLA runs
     the products of a batch there one after the other on one core, and those of two halves of the heads side by side.
     jax.nn.dot_product_attention is no faster there.
     """
@@ -63,7 +63,7 @@ def kernel_for(device: Any, dtype: DTypeLike, head: int) -> str:
     return "cudnn" if re.fullmatch(r"\d+\.\d+", capability) and float(capability) >= 8 else "own"
 
 
-def splashes(length: int) -> bool:
+def fits_splash(length: int) -> bool:
     """Whether rows are long enough for the TPU's kernel, and a multiple of its least block.
 
     By the compiler's count for a v5e, forward and backward of 16,384 tokens in 6 heads of 64, it moves 1.0 GB where
