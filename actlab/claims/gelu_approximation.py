@@ -20,7 +20,7 @@ GOLDEN = (np.sqrt(5) - 1) / 2
 TAIL = 6e-9  # bound of the difference for |z| > 6, where it is even and both forms lie between -TAIL and 0 on the left
 FORMS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "exact": functools.partial(jax.nn.gelu, approximate=False),
-    "tanh form": functools.partial(jax.nn.gelu, approximate=True),
+    "tanh form": jax_tanh_form,
     "ReLU": jax.nn.relu,
 }
 

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 
 from actlab.claims import maths
-from actlab.claims.claim import Cell, Claim, Finding, Row, claim, graded, judge_leniently, printed
+from actlab.claims.claim import Cell, Finding, Row, claim, graded, judge_leniently, printed
 from actlab.claims.maths import Phi, phi, turning_point
 
 GRID = np.linspace(-6, 6, 2001)
@@ -127,15 +127,20 @@ def slope_row(z: float, text: str) -> Row:
     return {f"GELU'({z:g})": Cell(text, float(maths.slope("gelu", z)))}
 
 
-ROWS: dict[str, Claim] = {}
-for _id, (_z, *_cells) in VALUES.items():
-    ROWS[_id] = printed(
-        _id,
-        f"At z = {_z:g}: Phi is {_cells[0]}, GELU {_cells[1]} and its tanh form {_cells[2]}.",
-        functools.partial(values_row, _z, *_cells),
-    )
-for _id, (_z, _cell) in SLOPES.items():
-    ROWS[_id] = printed(_id, f"GELU'({_z:g}) is {_cell}.", functools.partial(slope_row, _z, _cell))
+ROWS = {
+    **{
+        id: printed(
+            id,
+            f"At z = {z:g}: Phi is {gate}, GELU {exact} and its tanh form {approximate}.",
+            functools.partial(values_row, z, gate, exact, approximate),
+        )
+        for id, (z, gate, exact, approximate) in VALUES.items()
+    },
+    **{
+        id: printed(id, f"GELU'({z:g}) is {slope}.", functools.partial(slope_row, z, slope))
+        for id, (z, slope) in SLOPES.items()
+    },
+}
 
 
 @claim("A33", "table", "The columns for ReLU (0, 0, 0, 0.5, 1, 3) and its gradient (0, 0, 0, 1, 1, 1) are right.")

@@ -165,7 +165,7 @@ def _gaps(place: Place, rate: float) -> dict[int, float]:
     return {seed: gelu[seed] - relu[seed] for seed in gelu.keys() & relu.keys()}
 
 
-def level_at_the_text_s_other_low_rate(folder: pathlib.Path) -> Iterator[Reading]:
+def level_at_the_other_low_rate(folder: pathlib.Path) -> Iterator[Reading]:
     """B13: the two are level at 1e-3, too, which the study's own test of low rates leaves out."""
     having = [place for place in places(folder, DECODER) if MIDDLE in place.grid.rates("relu", "gelu")]
     found = [(place, place.less("gelu", "relu", MIDDLE)) for place in having]
@@ -283,7 +283,7 @@ READINGS: Mapping[str, Callable[[pathlib.Path], Iterator[Reading]]] = {
     "B07": follow_ups,
     "B08": functools.partial(size_of_the_gap, HIGH),
     "B12": above_the_best_rate,
-    "B13": level_at_the_text_s_other_low_rate,
+    "B13": level_at_the_other_low_rate,
     "B20": faster_convergence,
     "C19": at_the_best_rate_of_tanh,
 }
