@@ -178,10 +178,7 @@ class SequentialComparison:
             searched=self._searched(),
             workdir=self._path,
             signal=signal,
-            widths=tuple(
-                Width(width, judged[width].scale, states, tuple(judged[width].unlucky))
-                for width, states in widths.items()
-            ),
+            widths=tuple(Width(width, one.scale, widths[width], tuple(one.unlucky)) for width, one in judged.items()),
             trends=self._trends(judged),
             obstacle=obstacle,
         )
@@ -245,7 +242,9 @@ class SequentialComparison:
         def cost(seeds: int) -> float:
             return n * sum(max(seeds - had, 0) * run_seconds[width] for width, had in done.items())
 
-        searching, fewest, first = to_search * run_seconds[self._width], min(done.values()), self._first()
+        searching, fewest = to_search * run_seconds[self._width], min(done.values())
+        # With fewer nothing can be decided, at every width if there are several.
+        first = judgement.first_look(self._n_tests())
         seeds = bisect.bisect_right(range(10_000), self._left() - searching, lo=fewest, key=cost) - 1
         pairs = itertools.combinations(self._activations, 2)
         return Forecast(
@@ -264,10 +263,6 @@ class SequentialComparison:
             allowance=max(filter(math.isfinite, self._allowances().values()), default=0.0),
             is_over=bool(known.rates) and not self._wanting(done),
         )
-
-    def _first(self) -> int:
-        """The fewest seeds with which something can be decided, at every width if there are several."""
-        return judgement.first_look(self._n_tests())
 
     def _n_tests(self) -> int:
         """Tests of the pairs; of several widths, those of the further ones and of the trends, which share 5%."""

@@ -160,7 +160,7 @@ class _Search:
         centre = best + round(fit.vertex)
         if tasks := self._tasks((centre - 1, centre, centre + 1), RUNGS):
             return tasks
-        error = fit.slope_error * self._sure()
+        error = fit.slope_error * self._quantile()
         vertex = best + (float(np.clip(fit.vertex, -1, 1)) if self._unresolved(centre) else fit.vertex)
         return BestRate(float(f"{self.start * STEP**vertex:.3g}"), "", self._misplaced(best, used, error))
 
@@ -218,7 +218,7 @@ class _Search:
         """
         if best - 1 in self._usable and best + 1 in self.at and all(self.at[best + 1].failed):
             fall = max(self._usable[best - 1] - self._usable[best], 0.0)
-            return fall + self._sure() * self._noise[0] * (2 / len(self.at[best].losses)) ** 0.5
+            return fall + self._quantile() * self._noise[0] * (2 / len(self.at[best].losses)) ** 0.5
         return math.inf
 
     def _misplaced(self, best: int, width: int, error: float) -> float:
@@ -246,7 +246,7 @@ class _Search:
         slope_error = error * float(np.linalg.norm(np.array([0.0, 1.0, 2 * vertex]) @ inverse))
         return _Fit(vertex, slope_error, float(bend), error * float(np.linalg.norm(inverse[2])), lack)
 
-    def _sure(self) -> float:
+    def _quantile(self) -> float:
         """The bound of an error, in standard errors: its square over noise^2 has F with 1 and df degrees of freedom."""
         return float(special.fdtri(1, self._noise[1], self.sure)) ** 0.5
 

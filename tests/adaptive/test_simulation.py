@@ -49,7 +49,7 @@ def test_rates_that_are_not_the_best_are_found(monkeypatch):
 
 
 def test_a_bound_beside_a_failing_rate_that_forgets_noise_is_found(monkeypatch):
-    monkeypatch.setattr(search._Search, "_sure", lambda self: 0.0)
+    monkeypatch.setattr(search._Search, "_quantile", lambda self: 0.0)
     assert not of_world("beyond the best rate every run fails").holds
 
 
