@@ -80,13 +80,8 @@ def ranking(study: Study, compared: Compared, shown: charts.Shown) -> Section:
     views = (Choice("view", "at equal", ("parameters", "flops", "seconds"), "parameters"),)
     blocks: list[Block] = [figure, Controls(views), _table(study, found), *_questions(study, found)]
     budgets = [[*cells, name] for name, one in found.items() for cells in _views(one)]
-    several = len(study.conditions) > 1
-    columns = ("equal", "budget", "ranking", *(["at"] if several else []))
-    budgets = [row if several else row[:3] for row in budgets]
-    blocks += [
-        Details("views", "Three views of equal cost", (Table("views-table", columns, budgets),)),
-        *_other_pairs(study, found),
-    ]
+    table = charts.table(study, "views-table", ("equal", "budget", "ranking"), budgets, "")
+    blocks += [Details("views", "Three views of equal cost", (table,)), *_other_pairs(study, found)]
     return Section("ranking", "Ranking", tuple(blocks))
 
 
