@@ -383,6 +383,16 @@ def test_a_formula_may_be_constant_and_its_function_may_jump(register):
     assert (p.limit_left, p.limit_right, p.slope_supremum.high) == (0, 1, 0) and p.mean == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(("step", "monotone"), [(1, True), (-1, False)])
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_function_that_jumps_has_no_lipschitz_constant(register, step, monotone, exact):
+    formula = lambda: activations.halves(lambda x: x, lambda x: x + step)
+    register("jump", lambda x: jnp.where(x > 0, x + step, x), exact=formula if exact else None)
+    p = activations.properties("jump")
+    assert p.proven is exact and p.lipschitz.value == INF and p.monotone is monotone
+    assert holds(p.slope_supremum, 1) and p.kinks == ()
+
+
 def test_a_function_of_a_vector_that_counts_as_elementwise_is_refused(register):
     register("shares", activations.elementwise(jax.nn.softmax))
     for compute in (activations.properties, activations.moments, lambda name: measured_bounds(activations.get(name))):

@@ -12,7 +12,9 @@ exactly 0. Otherwise r doubles until the enclosure of g on the tail decides with
 
 import dataclasses
 import functools
+import itertools
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -213,6 +215,7 @@ def _cut_tails(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 LIMIT_TOLERANCE = 1e-9
+JUMP_TOLERANCE = 1e-9  # of the values at a break, and of the unit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,7 +228,8 @@ class Bounds:
     constant (relu's minimum: [-inf, 0]); the rightmost of several points (tanh's curvature: 0.658, not -0.658). None
     means a limit at infinity, taken nowhere within 32 of the distances over which the function bends. At a kink both
     one-sided limits of slope and curvature count. Curvature leaves out the Dirac deltas, which sit at the `kinks`: the
-    points where the slope is proven to jump, by at least a few units in the last place.
+    points where the slope is proven to jump, by at least a few units in the last place. A function that jumps itself,
+    by more than 1e-9 of its values, has no Lipschitz constant: it is infinite.
     """
 
     proven: bool
@@ -242,7 +246,7 @@ class Bounds:
     curvature_supremum_at: Enclosure | None
     limit_left: float  # at -infinity
     limit_right: float
-    monotone: bool | None  # the slope never changes sign; None if intervals cannot tell
+    monotone: bool | None  # never falls, or never rises; None if intervals cannot tell
     kinks: tuple[float, ...]
 
 
@@ -256,6 +260,7 @@ def bounds_of(function: Piecewise) -> Bounds:
     least, most = infimum(function, 0), _supremum(function, 0)
     falls, rises = infimum(function, 1), _supremum(function, 1)
     curvature = _larger(_supremum(function, 2), infimum(function, 2))
+    jumps = _jumps(function)
     return Bounds(
         proven=True,
         minimum=least.value,
@@ -266,12 +271,12 @@ def bounds_of(function: Piecewise) -> Bounds:
         slope_infimum_at=falls.place,
         slope_supremum=rises.value,
         slope_supremum_at=rises.place,
-        lipschitz=_larger(rises, falls).value,
+        lipschitz=Enclosure(math.inf, math.inf) if jumps else _larger(rises, falls).value,
         curvature_supremum=curvature.value,
         curvature_supremum_at=curvature.place,
         limit_left=_limit(function.pieces[0], -FAR * function.unit),
         limit_right=_limit(function.pieces[-1], FAR * function.unit),
-        monotone=_monotone(falls.value, rises.value),
+        monotone=_monotone(falls.value, rises.value, jumps),
         kinks=tuple(_kinks(function)),
     )
 
@@ -291,10 +296,10 @@ def _larger(top: Extremum, bottom: Extremum) -> Extremum:
     return Extremum(value, max(places, key=lambda place: place.high, default=None))
 
 
-def _monotone(falls: Enclosure, rises: Enclosure) -> bool | None:
-    if falls.low >= 0 or rises.high <= 0:
+def _monotone(falls: Enclosure, rises: Enclosure, jumps: list[int]) -> bool | None:
+    if (falls.low >= 0 and -1 not in jumps) or (rises.high <= 0 and 1 not in jumps):
         return True
-    return False if falls.high < 0 < rises.low else None
+    return False if (falls.high < 0 or -1 in jumps) and (rises.low > 0 or 1 in jumps) else None
 
 
 def _limit(piece: Piece, far: float) -> float:
@@ -313,12 +318,25 @@ def _limit(piece: Piece, far: float) -> float:
     return short if low <= short <= high else middle
 
 
-def _kinks(function: Piecewise) -> list[float]:
-    kinks = []
-    for left, right in zip(function.pieces, function.pieces[1:], strict=False):
+def _at_breaks(function: Piecewise) -> Iterator[tuple[float, tuple[Interval, Interval], tuple[Interval, Interval]]]:
+    """Each break, with enclosures of f and f' before and after it."""
+    for left, right in itertools.pairwise(function.pieces):
         point = np.array([left.high])
         with np.errstate(all="ignore"):
-            (_, before), (_, after) = ranges(left, point, point, 0), ranges(right, point, point, 0)
+            yield left.high, ranges(left, point, point, 0), ranges(right, point, point, 0)
+
+
+def _kinks(function: Piecewise) -> Iterator[float]:
+    for point, (_, before), (_, after) in _at_breaks(function):
         if before.high[0] < after.low[0] or after.high[0] < before.low[0]:
-            kinks.append(left.high)
-    return kinks
+            yield point
+
+
+def _jumps(function: Piecewise) -> list[int]:
+    """The sign of each jump of f. A break that is rounded leaves a gap that is none."""
+    found = []
+    for _, (before, _), (after, _) in _at_breaks(function):
+        rounding = JUMP_TOLERANCE * max(function.unit, np.abs(before.high[0]), np.abs(after.high[0]))
+        if after.low[0] - before.high[0] > rounding or before.low[0] - after.high[0] > rounding:
+            found.append(1 if after.low[0] > before.high[0] else -1)
+    return found

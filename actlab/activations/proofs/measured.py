@@ -24,12 +24,12 @@ _EQUAL = 4e-7  # values as near as this, of numbers around 1, are equal in float
 _GAP = 8  # points that rounding may lift out of a run
 _POINT = 0.05  # places nearer than this are one
 _LEVEL = 1e-3  # what changes less, relatively, over the last doubling has a limit
-_JUMP = 0.01  # of the slope at a kink, at least, where slopes are around 1
-_ROUNDED = 1e-5  # of a large slope may be rounding
-_MOST_KINKS = 64
+_JUMP = 0.01  # the least jump of values around 1
+_ROUNDED = 1e-5  # of large values may be rounding
+_MOST_JUMPS = 64
 _HALVINGS = 24
-_DECIMALS = 5  # of the place of a kink
-BESIDE = 2e-5  # of 0 and of each kink, for its one-sided limits
+_DECIMALS = 5  # of the place of a jump
+BESIDE = 2e-5  # of 0 and of each jump, for its one-sided limits
 
 Numbers = Float[np.ndarray, " n"]
 
@@ -60,13 +60,13 @@ def measured_bounds(record: Activation) -> Bounds:
     """
     require_elementwise(record)
     with np.errstate(all="ignore"):
-        kinks = _kinks(record.fn, _grid())
-        x = np.union1d(_grid(), [one + side for one in (0.0, *kinks) for side in (-BESIDE, BESIDE)])
+        kinks, jumps = tuple(_jumps(record.fn, _grid(), order=1)), _jumps(record.fn, _grid(), order=0)
+        x = np.union1d(_grid(), [one + side for one in (0.0, *kinks, *jumps) for side in (-BESIDE, BESIDE)])
         value, slope, curvature = derivatives_of(record.fn, x)
         least, most = _infimum(x, value), _supremum(x, value)
         falls, rises = _infimum(x, slope), _supremum(x, slope)
         bend = _supremum(x, np.abs(curvature))
-    lipschitz = max(abs(falls.value.low), abs(rises.value.high))
+    lipschitz = math.inf if jumps else max(abs(falls.value.low), abs(rises.value.high))
     return Bounds(
         proven=False,
         minimum=least.value,
@@ -82,7 +82,8 @@ def measured_bounds(record: Activation) -> Bounds:
         curvature_supremum_at=bend.place,
         limit_left=_limit(value[_PER_DOUBLING::-1]),
         limit_right=_limit(value[-_PER_DOUBLING - 1 :]),
-        monotone=falls.value.low >= -_EQUAL or rises.value.high <= _EQUAL,
+        monotone=(falls.value.low >= -_EQUAL and min(jumps.values(), default=0) >= 0)
+        or (rises.value.high <= _EQUAL and max(jumps.values(), default=0) <= 0),
         kinks=kinks,
     )
 
@@ -150,24 +151,25 @@ def _place(x: Numbers, y: Numbers, low: Bool[np.ndarray, " n"]) -> Enclosure | N
     return None
 
 
-def _kinks(fn: Callable[..., jax.Array], x: Numbers) -> tuple[float, ...]:
-    """Where the slope jumps within REACH: a step that bisection does not make smaller."""
-    _, slope, curvature = derivatives_of(fn, x)
-    known = np.isfinite(slope) & np.isfinite(curvature) & (np.abs(x) <= REACH)
-    x, slope, bend = x[known], slope[known], np.abs(curvature[known])
-    steps = np.abs(np.diff(slope))
-    # Of small slopes smaller ones are kinks, and large slopes are rounded by more.
-    jump = _JUMP * min(1.0, float(np.ptp(slope)) if slope.size else 1.0)
-    jump += _ROUNDED * float(np.max(np.abs(slope), initial=0.0))
-    jumps = np.flatnonzero(steps > jump + 4 * np.diff(x) * np.maximum(bend[1:], bend[:-1]))
-    jumps = jumps[np.argsort(-steps[jumps], kind="stable")][:_MOST_KINKS]
-    low, high, left, right = x[jumps], x[jumps + 1], slope[jumps], slope[jumps + 1]
+def _jumps(fn: Callable[..., jax.Array], x: Numbers, order: int) -> dict[float, float]:
+    """Jumps of f^(order) within REACH by their places: steps that bisection does not make smaller."""
+    value, slope = derivatives_of(fn, x)[order : order + 2]
+    known = np.isfinite(value) & np.isfinite(slope) & (np.abs(x) <= REACH)
+    x, value, steep = x[known], value[known], np.abs(slope[known])
+    steps = np.abs(np.diff(value))
+    # Of small values smaller steps are jumps, and large values are rounded by more.
+    jump = _JUMP * min(1.0, float(np.ptp(value)) if value.size else 1.0)
+    jump += _ROUNDED * float(np.max(np.abs(value), initial=0.0))
+    jumps = np.flatnonzero(steps > jump + 4 * np.diff(x) * np.maximum(steep[1:], steep[:-1]))
+    jumps = jumps[np.argsort(-steps[jumps], kind="stable")][:_MOST_JUMPS]
+    low, high, left, right = x[jumps], x[jumps + 1], value[jumps], value[jumps + 1]
     for _ in range(_HALVINGS if jumps.size else 0):
         middle = ((low + high) / 2).astype(np.float32).astype(np.float64)
-        between = derivatives_of(fn, middle)[1]
+        between = derivatives_of(fn, middle)[order]
         between = np.where(np.isnan(between), left, between)
         in_left = np.abs(between - left) >= np.abs(right - between)
         high, right = np.where(in_left, middle, high), np.where(in_left, between, right)
         low, left = np.where(in_left, low, middle), np.where(in_left, left, between)
-    found = np.round(high[np.abs(right - left) > jump / 2], _DECIMALS) + 0.0
-    return tuple(sorted({float(place) for place in found}))
+    kept = np.abs(right - left) > jump / 2
+    places = np.round(high[kept], _DECIMALS) + 0.0
+    return dict(sorted(zip(places.tolist(), (right - left)[kept].tolist(), strict=True)))
