@@ -135,8 +135,8 @@ def profile(config: Config, folder: pathlib.Path) -> None:
     """
     with StopSignal(later=True):
         console = lines(quiet=jax.process_index() > 0)
-        first = prepare(console, config).specs[0]
-        most = config.devices.max_lanes and max(config.devices.max_lanes, config.devices.lane or 1)
+        first, n_lane = prepare(console, config).specs[0], config.devices.lane or 1
+        most = config.devices.max_lanes and max(1, config.devices.max_lanes // n_lane) * n_lane
         profiling.run(console, first.part(first.names[:most]), folder)
 
 

@@ -27,6 +27,15 @@ def test_of_a_sweep_as_many_lanes_are_traced_as_a_program_may_have(small_sweep, 
     assert "2 steps of 2 lanes; trace in" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("most", "expected"), [(1, 2), (3, 2), (4, 4), (None, 4)])
+def test_the_lanes_that_are_traced_can_be_split_over_the_devices(small_sweep, tmp_path, monkeypatch, most, expected):
+    traced = []
+    monkeypatch.setattr(profiling, "run", lambda console, spec, folder: traced.append(len(spec.names)))
+    changes = {"devices.max_lanes": most, "devices.lane": 2, "sweep": {"seed": (1, 2, 3, 4)}}
+    session.profile(replace(small_sweep, **changes), tmp_path)
+    assert traced == [expected]
+
+
 def test_places_are_names_without_loops_numbers_and_jaxs_wrappers():
     path = "jit(train)/while/body/closed_call/while/body/transpose(jvp(Decoder))/block_11/attention/qkv/dot_general"
     program = f'  ROOT %dot.3 = f32[2,2]{{1,0}} dot(%a, %b), metadata={{op_name="{path}" stack_frame_id=7}}'
