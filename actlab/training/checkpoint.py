@@ -183,9 +183,7 @@ class Checkpoints:
         return (f"is damaged ({damaged[0]} differs from its SHA-256)" if damaged else None), seal
 
     def _require_own(self, step: int, seal: Mapping[str, Any]) -> None:
-        if self._read_only:
-            return
-        if seal["about"] != self._about:
+        if not self._read_only and seal["about"] != self._about:
             raise UserError(
                 f"checkpoint {step} in {self._directory} was saved by runs of another config or on other data: restore "
                 "the workdir's config.json and manifest.json, or choose another workdir."
@@ -238,11 +236,8 @@ def _is_not_raised(record: logging.LogRecord) -> bool:
 def _signature(tree: Any) -> dict[str, str]:
     # Saved metadata has dictionaries and lists where the state has named tuples: compare paths only.
     leaves = jax.tree_util.tree_leaves_with_path(tree, is_leaf=lambda node: hasattr(node, "shape"))
-    return {"/".join(_key(part) for part in path): f"{leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves}
-
-
-def _key(part: Any) -> str:
-    return next(str(getattr(part, name)) for name in ("name", "key", "idx") if hasattr(part, name))
+    name = functools.partial(jax.tree_util.keystr, simple=True, separator="/")
+    return {name(path): f"{leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves}
 
 
 def _digests(folder: pathlib.Path) -> dict[str, list[int | str]]:
