@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -168,14 +168,15 @@ def show(console: Console, plans: Sequence[Plan], target: Target | None = None) 
     """Prints the plan, a row per program."""
     columns = ("lanes", "devices", "parameters", "MFLOP/token", "memory", "time")
     table = Table(Column("program", overflow="fold"), *columns, box=None, pad_edge=False)
-    for plan, label in zip(plans, labels([plan.spec for plan in plans]), strict=True):
+    labelled = list(zip(plans, labels([plan.spec for plan in plans]), strict=True))
+    for plan, label in labelled:
         costs = plan.spec.costs
         lanes = " + ".join(map(str, plan.lanes))
         flops = f"{costs.flops_per_token / 1e6:,.1f}"
-        memory, at_least = f"{plan.bytes / 2**20:,.0f} MiB", duration(plan.seconds)
-        table.add_row(label, lanes, str(plan.n_devices), f"{costs.parameters:,}", flops, memory, at_least)
+        memory, seconds = f"{plan.bytes / 2**20:,.0f} MiB", duration(plan.seconds)
+        table.add_row(label, lanes, str(plan.n_devices), f"{costs.parameters:,}", flops, memory, seconds)
     console.print(table)
-    for plan, label in zip(plans, labels([plan.spec for plan in plans]), strict=True):
+    for plan, label in labelled:
         if plan.bytes > plan.free:
             has = f"a device has {plan.free / 2**20:,.0f} MiB{'' if target else ' free'}"
             console.print(f"warning     {label} does not fit: one lane takes {plan.bytes / 2**20:,.0f} MiB, {has}")
@@ -195,25 +196,20 @@ def show(console: Console, plans: Sequence[Plan], target: Target | None = None) 
 def labels(specs: Sequence[ProgramSpec]) -> list[str]:
     """A name for each program: the static fields in which it differs from another, the activation if there is none."""
     flats = [config_lib.flat(spec.config) for spec in specs]
-    paths = [
-        path
-        for path in flats[0]
-        if path not in config_lib.paths("traced")
-        and path != "sweep"
-        and any(flat[path] != flats[0][path] for flat in flats)
-    ]
+    paths = [path for path in _differing(flats) if path not in config_lib.paths("traced")]
     return [" ".join(_word(path, flat[path]) for path in paths or ["model.activation"]) for flat in flats]
 
 
 def lanes(spec: ProgramSpec) -> tuple[ShownLane, ...]:
     """The lanes of a program: their seeds, and the other fields in which they differ."""
     flats = [config_lib.flat(config) for config in spec.configs]
-    paths = [
-        path
-        for path in config_lib.paths("traced")
-        if path != "seed" and any(flat[path] != flats[0][path] for flat in flats)
-    ]
+    paths = [path for path in _differing(flats) if path != "seed"]
     return tuple(ShownLane(" ".join(_word(path, flat[path]) for path in paths), flat["seed"]) for flat in flats)
+
+
+def _differing(flats: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The fields in which configs differ, in the order of the schema."""
+    return [path for path, value in flats[0].items() if any(flat[path] != value for flat in flats)]
 
 
 def _word(path: str, value: object) -> str:
