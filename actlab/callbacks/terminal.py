@@ -4,7 +4,6 @@ Tally counts what they show: losses, the best so far, spikes, divergence. Status
 """
 
 import datetime
-import types
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -57,9 +56,7 @@ class Display:
         self._table.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._table.stop()
 
     def skip(self, amount: float) -> None:

@@ -4,7 +4,6 @@ import contextlib
 import pathlib
 import signal
 import time
-import types
 from collections.abc import Collection, Sequence
 
 from rich.console import Console
@@ -112,9 +111,7 @@ class Board:
         self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
     def show(self, job: Job, words: str, step: int) -> None:
