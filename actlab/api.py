@@ -22,7 +22,7 @@ from actlab.errors import UserError, shown
 from actlab.files import at_colon, fault_of_path
 from actlab.models import Model
 from actlab.sweeps import session, trained
-from actlab.training.loop import StopSignal
+from actlab.training.signals import StopSignal
 from actlab.workdir.records import Workdir
 
 P = ParamSpec("P")

@@ -36,7 +36,7 @@ from actlab.data import TokenCache
 from actlab.errors import UserError
 from actlab.files import write_atomically
 from actlab.sweeps import plan, session, trained
-from actlab.training.loop import StopSignal
+from actlab.training.signals import StopSignal
 from actlab.workdir import integrity, manifest
 from actlab.workdir.records import JUDGED, Workdir
 

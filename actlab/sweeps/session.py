@@ -30,8 +30,9 @@ from actlab.files import digest
 from actlab.sweeps import announce, origin, plan, profiling, trained
 from actlab.training import devices, program_spec, programs
 from actlab.training.checkpoint import Checkpoints, newest
-from actlab.training.loop import Loop, StopSignal
+from actlab.training.loop import Loop
 from actlab.training.program_spec import ProgramSpec
+from actlab.training.signals import StopSignal
 from actlab.training.targets import Target
 from actlab.workdir import documents, integrity, manifest
 from actlab.workdir.records import METRICS, RESULTS, TRACES, Row, Workdir, table

@@ -23,7 +23,7 @@ from actlab.adaptive.answer import Answer
 from actlab.adaptive.comparison import SequentialComparison
 from actlab.cli import command
 from actlab.config import Config, presets
-from actlab.training.loop import StopSignal
+from actlab.training.signals import StopSignal
 
 FILE = pathlib.Path(__file__).parent / "trials.csv"
 SEEDS = 16

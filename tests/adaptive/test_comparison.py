@@ -26,7 +26,7 @@ from actlab.console import duration
 from actlab.errors import UserError
 from actlab.report import study
 from actlab.sweeps import session, trained
-from actlab.training.loop import StopSignal
+from actlab.training.signals import StopSignal
 from actlab.workdir import records
 
 CALIBRATED = SequentialComparison._calibrated

@@ -17,7 +17,7 @@ from actlab import config as config_lib
 from actlab.config import replace
 from actlab.errors import UserError
 from actlab.sweeps import session
-from actlab.training.loop import StopSignal
+from actlab.training.signals import StopSignal
 from actlab.workdir.records import Workdir
 
 

@@ -17,7 +17,7 @@ from actlab.sweeps import announce, session
 from actlab.sweeps.launching import jobs as jobs_lib
 from actlab.sweeps.launching.executors import Local, Slurm
 from actlab.sweeps.launching.jobs import Job
-from actlab.training.loop import StopSignal
+from actlab.training.signals import StopSignal
 from actlab.workdir import integrity, manifest
 from actlab.workdir.records import Row, Workdir
 
