@@ -6,17 +6,13 @@ together and called from Python: `actlab.cli.sample.main(["--workdir=runs/mine"]
 
 import ast
 import functools
-import hashlib
 import os
 import pathlib
-import platform
 import re
 import sys
 import textwrap
-import time
 import traceback
 import typing
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -25,17 +21,16 @@ from rich.console import Console
 from rich.progress import track as rich_track
 
 from actlab import config as config_lib
+from actlab.cli import compilation_cache
 from actlab.config import Config, overrides, presets, rules, schema, user_code
 from actlab.errors import UnsharedError, UserError, sentence, suggestion
-from actlab.files import at_colon, cpuinfo, fault_of_path, reason_of
+from actlab.files import at_colon, fault_of_path, reason_of
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 PYTHON = ("python", "-m")  # how the command lines in manifests begin
 HELP = ("--help", "-help", "-h")
 _HELP_WIDTH = 120
-_MOST_COMPILED = 2**31  # bytes of compiled programs; the least recently used goes first
-_WRITING = 60  # seconds after which no process still writes a compiled program
 _REPORT = ("altair", "jinja2", "vl_convert")  # the packages of the extra
 _CATALOGUE = pathlib.Path(__file__).parents[1] / "activations/records.py"
 _ACTIVATION_FIELDS = (
@@ -64,7 +59,7 @@ def entry(main: Callable[[Sequence[str]], int | None]) -> Callable[..., int]:
     @functools.wraps(main)
     def command(argv: Sequence[str] | None = None) -> int:
         logging.set_verbosity(logging.ERROR)  # jax and orbax log through absl
-        _keep_programs()
+        compilation_cache.keep_programs()
         try:
             return main(_texts(sys.argv[1:] if argv is None else argv)) or 0
         except Help as page:
@@ -106,44 +101,6 @@ def entry(main: Callable[[Sequence[str]], int | None]) -> Callable[..., int]:
             return _fail(f"JAX refuses an environment variable ({error}): correct it, or unset it.", EXIT_USER_ERROR)
 
     return command
-
-
-def _keep_programs() -> None:
-    """Lets JAX keep compiled programs in the user's cache folder, where it has not been told otherwise.
-
-    Each kind of processor has a folder of its own: a program may use instructions that another lacks. A program that
-    cannot be read or kept is compiled, which costs time only.
-    """
-    if "jax" in sys.modules:
-        return
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    cache = pathlib.Path(given if os.path.isabs(given) else os.path.expanduser("~/.cache"))
-    if (told := os.environ.get("JAX_COMPILATION_CACHE_DIR")) is not None:
-        if pathlib.Path(told).parent != cache / "actlab/compiled":
-            return
-        # A job has it from the command that launched it, perhaps on another kind of processor.
-        del os.environ["JAX_COMPILATION_CACHE_DIR"]
-    facts = re.findall(r"^(?:model name|flags|Features)\s*:.*$", cpuinfo(), re.MULTILINE)
-    processor = hashlib.sha256("\n".join([platform.machine(), *sorted(set(facts))]).encode()).hexdigest()[:8]
-    folder = cache / "actlab/compiled" / processor
-    try:
-        place = next(one for one in (folder, *folder.parents) if one.exists())
-        # Programs are machine code: nobody else may have put them there.
-        foreign = place.stat().st_uid != os.getuid() or place.stat().st_mode & 0o002
-        if not os.access(place, os.W_OK | os.X_OK) or (foreign and cache in place.parents):
-            return
-        for program in folder.glob("*-cache"):
-            # JAX writes the `-atime` file last. A program without one was not written completely, and JAX could then
-            # keep no other. Another process may be writing a young one.
-            written = program.with_name(program.name.removesuffix("cache") + "atime").exists()
-            if not written and time.time() - program.stat().st_mtime > _WRITING:
-                program.unlink(missing_ok=True)
-    except OSError:
-        return
-    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache entry")
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
-    os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(_MOST_COMPILED))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 
 def _texts(words: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from actlab.cli import command
+from actlab.cli import compilation_cache
 
 ROOT = pathlib.Path(__file__).parents[2]
 VARIABLES = ("COMPILATION_CACHE_DIR", "COMPILATION_CACHE_MAX_SIZE", "PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
@@ -31,7 +31,7 @@ def unset(monkeypatch):
 
 
 def folder():
-    command._keep_programs()
+    compilation_cache.keep_programs()
     return os.environ.get("JAX_COMPILATION_CACHE_DIR")
 
 
@@ -41,7 +41,7 @@ def test_programs_are_kept_by_kind_of_processor_below_the_users_cache(unset, tmp
     assert first.parent == tmp_path / "cache/actlab/compiled"
     assert not first.exists(), "a command that compiles nothing writes nothing"
     # A job of a launch has the variable of the machine that launched it.
-    unset.setattr(command, "cpuinfo", lambda: "flags : fpu avx512f\n")
+    unset.setattr(compilation_cache, "cpuinfo", lambda: "flags : fpu avx512f\n")
     assert pathlib.Path(folder() or "").parent == first.parent and folder() != str(first)
 
 
