@@ -16,7 +16,6 @@ in a feed-forward layer.
 """
 
 import csv
-import io
 import os
 import pathlib
 import re
@@ -29,6 +28,7 @@ from actlab.cli import command
 from actlab.console import tables
 from actlab.errors import UserError, shown, suggestion
 from actlab.files import write_atomically
+from actlab.workdir import records
 
 _OWN_FLAGS = {
     "training": ("shapes", "repetitions"),
@@ -204,12 +204,8 @@ def _written(
     if path is None:
         yield from rows
         return
-    file = io.StringIO()
+    done = [dict(row) for row in known]
     for row in rows:
-        writer = csv.DictWriter(file, row, lineterminator="\n")
-        if not file.tell():
-            writer.writeheader()
-            writer.writerows(known)
-        writer.writerow(row)
-        write_atomically(path, file.getvalue())
+        done.append(dict(row))
+        write_atomically(path, records.table(done))
         yield row
