@@ -330,8 +330,7 @@ def activation_names(text: str, field: str) -> tuple[str, ...]:
     Raises:
         UserError: for an unknown name, or parameters that are wrong.
     """
-    # Commas within parentheses separate parameters, not names.
-    given = [one.strip() for one in re.split(r",(?![^()]*\))", text)]
+    given = [one.strip() for one in overrides.COMMAS.split(text)]
     if not text.strip():
         raise UserError(f"{field} is empty: name activations, separated by commas.")
     if not sys.modules.get("actlab.activations"):

@@ -22,7 +22,7 @@ from actlab.files import at_colon
 
 _FLAG = re.compile(r"--?(?P<no>no)?config(?:\.(?P<path>[^=]*))?(?P<given>=(?P<value>.*))?", re.DOTALL)
 _SWEEP = "sweep."  # begins the path of an axis on the command line
-_COMMAS = re.compile(r",(?![^()]*\))")  # between values; those within parentheses separate an activation's parameters
+COMMAS = re.compile(r",(?![^()]*\))")  # between values; those within parentheses separate an activation's parameters
 _BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
@@ -161,7 +161,7 @@ def _axis(path: str, text: str | None) -> tuple[str, tuple[Any, ...]]:
     rules.require_path(name)
     if not text:
         raise UserError(f"--config.{path} needs values, separated by commas: write --config.{path}=VALUE,VALUE.")
-    given = [one.strip() for one in _COMMAS.split(text)]
+    given = [one.strip() for one in COMMAS.split(text)]
     if "" in given:
         raise UserError(f"--config.{path}={text} has an empty value: remove the extra comma.")
     return name, tuple(_parsed(name, one, _SWEEP)[1] for one in given)
