@@ -47,9 +47,7 @@ def main(argv: Sequence[str]) -> int:
     source, changes, words = overrides.split(argv)
     command.parse(__doc__, words, given)
     workdir = command.training_workdir(given)
-    options = [
-        f"--{name}={given[name].value}" for name in ("partition", "time", "gpus") if given[name].value is not None
-    ]
+    options = [given[name].serialize() for name in ("partition", "time", "gpus") if given[name].present]
     options += [f"--{option}" for option in given.sbatch]
     _require_executor(given.executor, options)
     command.register_activations(given.activations)
