@@ -125,11 +125,10 @@ def measure(start: origin.Origin, config: Config, console: Console) -> Probed:
     spec, program, state = _started(_for_steps(config, 1), console)
     values, dead = Prober(spec.config, program, spec.feed.validation).measure(state, 0)
     n_tokens = int(spec.feed.validation.counted.sum(dtype=np.float64))
-    found = values[0]
-    if start.headless:
-        found = {name: value for name, value in found.items() if not any(word in name for word in HEADLESS)}
-        return Probed(spec, None, n_tokens, found, None if dead is None else dead[0])
-    return Probed(spec, _loss(spec, program, state), n_tokens, found, None if dead is None else dead[0])
+    lacking = HEADLESS if start.headless else ()
+    found = {name: value for name, value in values[0].items() if not any(word in name for word in lacking)}
+    loss = None if start.headless else _loss(spec, program, state)
+    return Probed(spec, loss, n_tokens, found, None if dead is None else dead[0])
 
 
 def swap(
