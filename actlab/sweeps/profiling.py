@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import jax
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from actlab.console import counted
 from actlab.training import programs
@@ -121,10 +121,8 @@ def _own_times(events: list[tuple[float, float, str]]) -> list[tuple[str, float]
 
 def _table(operations: list[Operation], n_steps: int) -> Table:
     total = sum(operation.milliseconds for operation in operations)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("operation", overflow="fold")
-    for heading in ("calls per step", "ms per step", "share"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    numbers = (Column(name, justify="right", no_wrap=True) for name in ("calls per step", "ms per step", "share"))
+    table = Table(Column("operation", overflow="fold"), *numbers, box=None, pad_edge=False)
     for name, calls, milliseconds in operations[:N_SHOWN]:
         share = f"{milliseconds / total:.1%}"
         table.add_row(name, f"{calls / n_steps:g}", f"{milliseconds / n_steps:.2f}", share)
