@@ -223,19 +223,19 @@ def build(
     probe = over_lanes(_reproducible, probe_step, name="probe", n_shared=2)
     curvature = over_lanes(_reproducible, curvature_step, name="curvature", n_shared=2)
     census = over_lanes(probing.census, model, name="census", n_shared=1)
-    platform, options, of_init = mesh.devices.flat[0].platform, {}, {}
+    platform, init_options, train_options = mesh.devices.flat[0].platform, {}, {}
     if platform == "cpu":
         # By default XLA writes vectors of 256 bits, also where a CPU has 512; where it has fewer this changes nothing.
-        options = {"xla_cpu_prefer_vector_width": 512}
+        train_options = {"xla_cpu_prefer_vector_width": 512}
         # It runs once: a third less to compile, and the same numbers as fast.
-        of_init = {"xla_backend_optimization_level": 1}
+        init_options = {"xla_backend_optimization_level": 1}
     elif devices.kernels_together(platform, mesh.size, config.devices.remat):
-        options = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
+        train_options = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
     functions = Functions(
         # The state comes out as it goes in: parameters are drawn where they will lie, and a donated buffer is used
         # again only for an output of the same sharding.
-        init=jax.jit(init, out_shardings=shardings, compiler_options=of_init),
-        train=jax.jit(train, donate_argnums=0, out_shardings=(shardings, whole), compiler_options=options),
+        init=jax.jit(init, out_shardings=shardings, compiler_options=init_options),
+        train=jax.jit(train, donate_argnums=0, out_shardings=(shardings, whole), compiler_options=train_options),
         evaluate=jax.jit(evaluate, out_shardings=whole),
         probe=jax.jit(probe, out_shardings=whole),
         curvature=jax.jit(curvature, out_shardings=whole),
