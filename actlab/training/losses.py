@@ -31,11 +31,7 @@ class Examples(NamedTuple):
     @property
     def inputs(self) -> dict[str, Any]:
         """The model's arguments beside its parameters."""
-        return {
-            "tokens_BL": self.tokens,
-            "real_BL": self.real,
-            "places_BP": self.places,
-        }
+        return {"tokens_BL": self.tokens, "real_BL": self.real, "places_BP": self.places}
 
     def of_targets(self, array_NBL: Shaped[np.ndarray, "*N B _"]) -> Shaped[np.ndarray, "*N B K"]:
         """What an array has at each target, of a value per position or already per target."""
