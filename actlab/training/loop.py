@@ -1,6 +1,5 @@
 """The loop: trains a program from its newest checkpoint to its last step. Evaluates, probes, logs, saves, stops."""
 
-import dataclasses
 import functools
 import math
 import time
@@ -9,7 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float, Int32
+from jaxtyping import Bool, Float
 
 from actlab import activations
 from actlab.callbacks import Callback, ResumeContext
@@ -19,6 +18,7 @@ from actlab.probes import is_due, spans
 from actlab.probes.activity import silent_rate_bound
 from actlab.training.checkpoint import Checkpoints
 from actlab.training.losses import Examples
+from actlab.training.program_spec import Feed
 from actlab.training.programs import Program, Scores, boundary
 from actlab.training.step import Evaluated, Metrics
 from actlab.workdir import documents
@@ -36,23 +36,6 @@ class Call(NamedTuple):
     end: int
     metrics: Metrics
     seconds: float | None = None  # that it took, where it had ended before the next one began
-
-
-@dataclasses.dataclass(frozen=True)
-class Feed:
-    """The data of a program: the rows of a seed's batch at a step, the seeds of its lanes, validation and test set."""
-
-    batch: Callable[[int, int, slice], Int32[np.ndarray, "b W"]]  # (seed, step, rows of the batch)
-    seeds: tuple[int, ...]
-    validation: Examples  # batches [N, B, ...]
-    test: tuple[Examples, ...]  # pieces of that shape
-    test_documents: Int32[np.ndarray, "M B K"]  # of each target of the pieces; NO_DOCUMENT where there is none
-
-    def train(self, steps: range, lanes: slice, rows: slice) -> Int32[np.ndarray, "r K b W"]:
-        """Training rows of some lanes and some rows of the batch."""
-        # Lanes of one seed read the same rows.
-        of_seed = {seed: np.stack([self.batch(seed, step, rows) for step in steps]) for seed in set(self.seeds[lanes])}
-        return np.stack([of_seed[seed] for seed in self.seeds[lanes]])
 
 
 def has_ended(call: Call) -> bool:

@@ -1,10 +1,11 @@
 """What is known of a program before it trains: its runs, model, objective, costs and data."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
+from jaxtyping import Int32
 
 from actlab import config as config_lib, data, models
 from actlab.config import Config, loss_unit
@@ -13,9 +14,26 @@ from actlab.data.rows import Majority
 from actlab.data.tokenizer_kinds import Tokenizer
 from actlab.errors import UserError
 from actlab.training.devices import compute_dtype
-from actlab.training.loop import Feed
+from actlab.training.losses import Examples
 from actlab.training.objectives import Classification, MaskedToken, NextToken, Objective
 from actlab.training.programs import Lane, lane_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Feed:
+    """The data of a program: the rows of a seed's batch at a step, the seeds of its lanes, validation and test set."""
+
+    batch: Callable[[int, int, slice], Int32[np.ndarray, "b W"]]  # (seed, step, rows of the batch)
+    seeds: tuple[int, ...]
+    validation: Examples  # batches [N, B, ...]
+    test: tuple[Examples, ...]  # pieces of that shape
+    test_documents: Int32[np.ndarray, "M B K"]  # of each target of the pieces; NO_DOCUMENT where there is none
+
+    def train(self, steps: range, lanes: slice, rows: slice) -> Int32[np.ndarray, "r K b W"]:
+        """Training rows of some lanes and some rows of the batch."""
+        # Lanes of one seed read the same rows.
+        of_seed = {seed: np.stack([self.batch(seed, step, rows) for step in steps]) for seed in set(self.seeds[lanes])}
+        return np.stack([of_seed[seed] for seed in self.seeds[lanes]])
 
 
 @dataclasses.dataclass(frozen=True)

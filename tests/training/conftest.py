@@ -11,8 +11,9 @@ from actlab.data.rows import NO_DOCUMENT
 from actlab.training import programs
 from actlab.training.checkpoint import Checkpoints
 from actlab.training.devices import compute_dtype
-from actlab.training.loop import Feed, Loop
+from actlab.training.loop import Loop
 from actlab.training.objectives import NEXT_TOKEN
+from actlab.training.program_spec import Feed
 from actlab.training.programs import lane_of
 from actlab.workdir.records import Workdir
 

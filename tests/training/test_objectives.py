@@ -15,8 +15,8 @@ from actlab.config import replace
 from actlab.data.rows import NO_DOCUMENT
 from actlab.data.tokenizer_kinds import Specials
 from actlab.training import losses, programs, step as steps
-from actlab.training.loop import Feed
 from actlab.training.objectives import NEXT_TOKEN, Classification, MaskedToken, NextToken
+from actlab.training.program_spec import Feed
 from actlab.training.programs import Lane, lane_of
 
 # Scattered, as BERT's are; 20 ids, of which 15 are ordinary.
