@@ -21,7 +21,7 @@ from actlab.console import lines
 from actlab.errors import UserError, shown
 from actlab.files import at_colon, fault_of_path
 from actlab.models import Model
-from actlab.sweeps import session, trained
+from actlab.sweeps import functions, session, trained
 from actlab.training.signals import StopSignal
 from actlab.workdir.records import Workdir
 
@@ -78,7 +78,7 @@ class Run:
         Raises:
             UserError: if its activation was changed since.
         """
-        trained.require_same_own(Workdir(self.workdir, writes=False), [self.trained.config])
+        functions.require_same_own(Workdir(self.workdir, writes=False), [self.trained.config])
         return self.trained.model
 
     @property
@@ -94,7 +94,7 @@ class Run:
 
         A temperature of 0 takes the most likely token; a `top_k` of 0 samples among all of them.
         """
-        trained.require_same_own(Workdir(self.workdir, writes=False), [self.trained.config])
+        functions.require_same_own(Workdir(self.workdir, writes=False), [self.trained.config])
         options = {"n_tokens": n_tokens, "temperature": temperature, "top_k": top_k, "seed": seed}
         return self.trained.sample(prompt=prompt, **options)
 

@@ -35,7 +35,7 @@ from actlab.console import WarningsOnly
 from actlab.data import TokenCache
 from actlab.errors import UserError
 from actlab.files import write_atomically
-from actlab.sweeps import plan, session, trained
+from actlab.sweeps import functions, plan, session
 from actlab.training.signals import StopSignal
 from actlab.workdir import integrity, manifest
 from actlab.workdir.records import JUDGED, Workdir
@@ -119,7 +119,7 @@ class SequentialComparison:
         self._mend(stop)
         for folder in ("search", *map(self._stage, self._configs)):
             configs = (config_lib.replace(self._config, **{"model.activation": name}) for name in self._activations)
-            trained.require_same_own(Workdir(self._path / folder, writes=False), configs)
+            functions.require_same_own(Workdir(self._path / folder, writes=False), configs)
         for width in self._configs:
             if width not in self._known.run_seconds:
                 self._known.run_seconds[width] = self._calibrated(width)

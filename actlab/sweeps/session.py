@@ -27,7 +27,7 @@ from actlab.data import tokenizers
 from actlab.data.cache import TokenCache
 from actlab.errors import UnsharedError, UserError
 from actlab.files import digest
-from actlab.sweeps import announce, origin, plan, profiling, trained
+from actlab.sweeps import announce, functions, origin, plan, profiling
 from actlab.training import devices, program_spec, programs
 from actlab.training.checkpoint import Checkpoints, newest
 from actlab.training.loop import Loop
@@ -51,17 +51,17 @@ class Prepared(NamedTuple):
     tokens: TokenCache
     specs: list[ProgramSpec]
 
-    def require_same(self, *workdirs: Workdir) -> tuple[trained.FunctionValues, dict[str, str]]:
+    def require_same(self, *workdirs: Workdir) -> tuple[functions.Values, dict[str, str]]:
         """Refuses workdirs of other data, functions or initial weights; gives functions and origins for the manifest.
 
         Raises:
             UserError: naming what differs.
         """
         configs = [config for spec in self.specs for config in spec.configs]
-        computed, origins = trained.function_values(configs), origin.digests(configs)
+        computed, origins = functions.values(configs), origin.digests(configs)
         for records in workdirs:
             manifest.require_same_data(records, self.tokens.name, self.tokens.fingerprint)
-            trained.require_same_functions(records, computed)
+            functions.require_same(records, computed)
             manifest.require_same_origins(records, origins)
         return computed, origins
 
@@ -248,7 +248,7 @@ def needs_training(
     checked, names = integrity.check(records), [run.name for run in runs]
     is_done = checked.rows.keys() == set(names) and all(row["status"] != "stopped" for row in checked.rows.values())
     if is_done and not checked.problems:
-        trained.require_same_own(records, (run.config for run in runs))
+        functions.require_same_own(records, (run.config for run in runs))
         manifest.require_same_origins(records, origin.digests((run.config for run in runs), done=True))
         rows = [checked.rows[name] for name in names]
         announce.results(console, rows, records.path, "already finished; nothing to do")

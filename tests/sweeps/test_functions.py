@@ -10,7 +10,7 @@ import pytest
 from actlab import activations
 from actlab.config import replace
 from actlab.errors import UserError
-from actlab.sweeps import session, trained
+from actlab.sweeps import functions, session, trained
 from actlab.workdir import manifest
 from actlab.workdir.records import Workdir
 
@@ -47,13 +47,13 @@ def test_what_is_noted_is_what_the_model_computes(config, bent, tmp_path):
     fine = replace(
         config, **{"finetune.from_checkpoint": "w", "finetune.swap.from": "bent", "finetune.swap.to": "geglu"}
     )
-    noted = trained.function_values([config, replace(fine, **{"finetune.swap.blocks": 1})])
+    noted = functions.values([config, replace(fine, **{"finetune.swap.blocks": 1})])
     assert noted["bent"]["fn"] == pytest.approx([1.5 * x if x > 0 else 0.5 * x for x in manifest.INPUTS])
     assert noted["bent"]["slope"][:5] == [0.5] * 5 and noted["bent"].keys() == {"fn", "slope"}
     assert noted["geglu"]["value_fn"] == pytest.approx(manifest.INPUTS.tolist())
     assert noted.keys() == {"bent", "geglu"}, "a decoder has no head or pooler with an activation"
     assert noted["geglu"]["fn"] == pytest.approx(jax.nn.gelu(manifest.INPUTS, approximate=False).tolist(), abs=1e-5)
-    drawn = trained.function_values([replace(config, **{"model.activation": "stochastic_gelu"})])
+    drawn = functions.values([replace(config, **{"model.activation": "stochastic_gelu"})])
     assert drawn["stochastic_gelu"]["draw"]
 
 
@@ -82,7 +82,7 @@ def test_a_function_wrong_at_the_width_of_the_model_is_refused_before_a_workdir_
 def test_a_function_of_rows_or_of_more_than_its_input_is_told(config, bent, fn, words):
     bent(fn)
     with pytest.raises(UserError, match=words):
-        trained.function_values([config])
+        functions.values([config])
 
 
 def test_units_of_a_row_may_depend_on_each_other_but_rows_may_not(config, bent):
@@ -90,13 +90,13 @@ def test_units_of_a_row_may_depend_on_each_other_but_rows_may_not(config, bent):
         return jax.nn.softmax(x.reshape(*x.shape[:-1], -1, 4)).reshape(x.shape)
 
     bent(grouped, elementwise=False)
-    noted = trained.function_values([config])["bent"]
+    noted = functions.values([config])["bent"]
     expected = [np.exp(x) / (np.exp(x) + 3) for x in manifest.INPUTS.astype(np.float64)]
     assert noted["fn"] == pytest.approx(expected, rel=1e-5) and len(noted["slope"]) == len(manifest.INPUTS)
     for mixing in (lambda x: jnp.roll(x, -1, axis=0), lambda x: x - x.mean()):
         bent(mixing, elementwise=False)
         with pytest.raises(UserError, match="'bent' mixes rows, so that a token sees others"):
-            trained.function_values([config])
+            functions.values([config])
 
 
 @pytest.mark.parametrize(
@@ -110,14 +110,14 @@ def test_units_of_a_row_may_depend_on_each_other_but_rows_may_not(config, bent):
 )
 def test_another_function_of_the_same_name_is_refused(config, bent, tmp_path, slope, changes, words):
     bent(sloped(0.5))
-    Workdir(tmp_path).write_manifest({"activations": trained.function_values([config])})
-    trained.require_same_functions(Workdir(tmp_path), trained.function_values([config]))
+    Workdir(tmp_path).write_manifest({"activations": functions.values([config])})
+    functions.require_same(Workdir(tmp_path), functions.values([config]))
     bent(sloped(slope), **changes)
     if words is None:
-        trained.require_same_functions(Workdir(tmp_path), trained.function_values([config]))
+        functions.require_same(Workdir(tmp_path), functions.values([config]))
         return
     with pytest.raises(UserError, match=words):
-        trained.require_same_functions(Workdir(tmp_path), trained.function_values([config]))
+        functions.require_same(Workdir(tmp_path), functions.values([config]))
 
 
 @jax.custom_jvp
@@ -137,16 +137,16 @@ relu_with_another_slope.defjvp(lambda x, dx: (jax.nn.relu(x[0]), 0.9 * dx[0]))
     ],
 )
 def test_small_edits_are_found(one, other, what):
-    noted = [trained._values(activations.Activation("mine", fn, "", "ours")) for fn in (one, other)]
+    noted = [functions._values(activations.Activation("mine", fn, "", "ours")) for fn in (one, other)]
     assert manifest.function_difference(noted[0], noted[0]) is None and manifest.function_difference(*noted)[0] == what
 
 
 def test_a_workdir_that_notes_no_function_is_taken_as_it_is(config, bent, tmp_path):
     bent(sloped(0.5))
     Workdir(tmp_path).write_manifest({})
-    trained.require_same_functions(Workdir(tmp_path), trained.function_values([config]))
+    functions.require_same(Workdir(tmp_path), functions.values([config]))
     Workdir(tmp_path).write_manifest({"activations": {"another": {"fn": []}}})
-    trained.require_same_functions(Workdir(tmp_path), trained.function_values([config]))
+    functions.require_same(Workdir(tmp_path), functions.values([config]))
 
 
 def test_neither_training_nor_reading_goes_on_with_an_edited_function(config, bent, stopped_early, tmp_path):

@@ -14,7 +14,7 @@ from actlab import activations, config as config_lib
 from actlab.config import Config, sweep
 from actlab.errors import UserError
 from actlab.files import parse_json, write_atomically
-from actlab.sweeps import plan, trained
+from actlab.sweeps import functions, plan
 from actlab.training.program_spec import ProgramSpec
 from actlab.workdir import documents, integrity, manifest
 from actlab.workdir.records import METRICS, RESULTS, TRACES, Row, Workdir, table
@@ -58,7 +58,7 @@ class Job:
 
     def command(self) -> list[str]:
         """The words of its command, to be run in the folder where launch was called."""
-        own = {name for run in sweep.expand(self.config) for name in trained.named_activations(run.config).values()}
+        own = {name for run in sweep.expand(self.config) for name in functions.named_activations(run.config).values()}
         register = [] if all(map(activations.is_built_in, own)) else [f"--activations={file}" for file in self.files]
         # Its sweep may grow while it waits in a queue; to an equal one --extend adds nothing.
         flags = [f"--config={self.file}", *register, f"--workdir={self.workdir.path}", "--extend"]
@@ -180,9 +180,9 @@ def _gather_rest(records: Workdir, jobs: Sequence[Job], command: Sequence[str]) 
     )
 
 
-def _computed(path: pathlib.Path, manifests: Iterable[Mapping[str, Any]]) -> trained.FunctionValues:
+def _computed(path: pathlib.Path, manifests: Iterable[Mapping[str, Any]]) -> functions.Values:
     """What the activations of all jobs compute; raises UserError if one name has two functions."""
-    computed: trained.FunctionValues = {}
+    computed: functions.Values = {}
     for name, theirs in itertools.chain.from_iterable(one.get("activations", {}).items() for one in manifests):
         if manifest.function_difference(computed.setdefault(name, theirs), theirs):
             raise UserError(
