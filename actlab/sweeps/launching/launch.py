@@ -190,8 +190,7 @@ class Launch:
         errors = lines(stderr=True)
         failed = self._open()
         for one in failed:
-            words = f"failed      job {one.number} ({one.label}): {one.log} ends with: {one.last_words()}"
-            errors.print(words)
+            errors.print(f"failed      {_name(one)}: {one.log} ends with: {one.last_words()}")
         errors.print(f"actlab: {len(failed)} of {len(self._jobs)} jobs failed; the same command runs them again.")
         return EXIT_JOB_FAILED
 
