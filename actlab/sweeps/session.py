@@ -392,8 +392,7 @@ class Session:
         program = (
             known.with_lanes(spec.lanes) if known else programs.build(spec.model, config, spec.lanes, spec.objective)
         )
-        idle = devices.idle_devices(program.mesh, program.n_lanes, config.data.batch_size)
-        if idle:
+        if idle := devices.idle_devices(program.mesh, program.n_lanes, config.data.batch_size):
             console.print(f"warning     {idle}")
         folder, about = self._records.path / "checkpoints" / part, self._about(spec)
         checkpoints = Checkpoints(folder, config.train.keep_checkpoints, about=about)
