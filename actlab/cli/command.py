@@ -323,7 +323,7 @@ def require_activation(text: str, field: str = "") -> None:
 
 
 def activation_names(text: str, field: str) -> tuple[str, ...]:
-    """The names of a list, "relu, celu(alpha=2)", with aliases and parameters resolved by the catalogue.
+    """The names of a list, "relu, celu(alpha=2)", each once, with aliases and parameters resolved by the catalogue.
 
     As in `require_known_activations`, the names are checked before the catalogue is imported, if it is not yet.
 
@@ -339,7 +339,7 @@ def activation_names(text: str, field: str) -> tuple[str, ...]:
 
     from actlab import activations
 
-    return tuple(activations.get(one, field).name for one in given)
+    return tuple(dict.fromkeys(activations.get(one, field).name for one in given))
 
 
 @functools.cache
