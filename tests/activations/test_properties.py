@@ -393,6 +393,12 @@ def test_a_function_that_jumps_has_no_lipschitz_constant(register, step, monoton
     assert holds(p.slope_supremum, 1) and p.kinks == ()
 
 
+def test_a_function_that_is_another_at_one_point_jumps_up_and_down(register):
+    register("peak", lambda x: jnp.where(x == 0, 1.0, x))
+    p = activations.properties("peak")
+    assert p.lipschitz.value == INF and p.monotone is False
+
+
 def test_a_function_of_a_vector_that_counts_as_elementwise_is_refused(register):
     register("shares", activations.elementwise(jax.nn.softmax))
     for compute in (activations.properties, activations.moments, lambda name: measured_bounds(activations.get(name))):

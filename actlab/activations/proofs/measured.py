@@ -60,8 +60,8 @@ def measured_bounds(record: Activation) -> Bounds:
     """
     require_elementwise(record)
     with np.errstate(all="ignore"):
-        kinks, jumps = tuple(_jumps(record.fn, _grid(), order=1)), _jumps(record.fn, _grid(), order=0)
-        x = np.union1d(_grid(), [one + side for one in (0.0, *kinks, *jumps) for side in (-BESIDE, BESIDE)])
+        (kinks, _), (places, jumps) = (_jumps(record.fn, _grid(), order) for order in (1, 0))
+        x = np.union1d(_grid(), [one + side for one in (0.0, *kinks, *places) for side in (-BESIDE, BESIDE)])
         value, slope, curvature = derivatives_of(record.fn, x)
         least, most = _infimum(x, value), _supremum(x, value)
         falls, rises = _infimum(x, slope), _supremum(x, slope)
@@ -82,8 +82,8 @@ def measured_bounds(record: Activation) -> Bounds:
         curvature_supremum_at=bend.place,
         limit_left=_limit(value[_PER_DOUBLING::-1]),
         limit_right=_limit(value[-_PER_DOUBLING - 1 :]),
-        monotone=(falls.value.low >= -_EQUAL and min(jumps.values(), default=0) >= 0)
-        or (rises.value.high <= _EQUAL and max(jumps.values(), default=0) <= 0),
+        monotone=(falls.value.low >= -_EQUAL and min(jumps, default=0) >= 0)
+        or (rises.value.high <= _EQUAL and max(jumps, default=0) <= 0),
         kinks=kinks,
     )
 
@@ -151,8 +151,11 @@ def _place(x: Numbers, y: Numbers, low: Bool[np.ndarray, " n"]) -> Enclosure | N
     return None
 
 
-def _jumps(fn: Callable[..., jax.Array], x: Numbers, order: int) -> dict[float, float]:
-    """Jumps of f^(order) within REACH by their places: steps that bisection does not make smaller."""
+def _jumps(fn: Callable[..., jax.Array], x: Numbers, order: int) -> tuple[tuple[float, ...], list[float]]:
+    """Where f^(order) jumps within REACH, and by how much: steps that bisection does not make smaller.
+
+    At one place it may jump twice, up and down again.
+    """
     value, slope = derivatives_of(fn, x)[order : order + 2]
     known = np.isfinite(value) & np.isfinite(slope) & (np.abs(x) <= REACH)
     x, value, steep = x[known], value[known], np.abs(slope[known])
@@ -172,4 +175,4 @@ def _jumps(fn: Callable[..., jax.Array], x: Numbers, order: int) -> dict[float, 
         low, left = np.where(in_left, low, middle), np.where(in_left, left, between)
     kept = np.abs(right - left) > jump / 2
     places = np.round(high[kept], _DECIMALS) + 0.0
-    return dict(sorted(zip(places.tolist(), (right - left)[kept].tolist(), strict=True)))
+    return tuple(sorted(set(places.tolist()))), (right - left)[kept].tolist()
