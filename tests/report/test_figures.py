@@ -77,6 +77,17 @@ def test_a_condition_has_files_of_its_own_and_the_same_bytes_twice(workdirs, tmp
     assert "warmup_steps=20" in texts(tmp_path / "a/loss_by_learning_rate-2.svg")
 
 
+def test_a_condition_without_runs_has_no_files(workdirs, tmp_path, monkeypatch):
+    axes = {"optimizer.warmup_steps": (0, 20), "model.activation": ("relu", "gelu"), "seed": (1, 2)}
+    begun = lambda run: "waiting" if run.config.optimizer.warmup_steps else "finished"
+    study = read([workdirs.write(tmp_path / "w", workdirs.config_of(axes), begun)])
+    drawn = []
+    monkeypatch.setattr(report, "export", lambda figure, folder, name, *_, **params: drawn.append((name, params)) or [])
+    report.draw(report.build(study, n_samples=0), tmp_path)
+    assert len(study.conditions) == 2 and drawn
+    assert all(name.endswith("-1") and params["condition"] == study.conditions[0] for name, params in drawn)
+
+
 def test_what_only_the_page_uses_is_left_out(tmp_path):
     spec = {
         "data": {"name": "d"},

@@ -119,6 +119,16 @@ def test_rows_of_rankings_and_rates_lead_to_their_runs(page):
     assert "runs-table activation=relu at=warmup_steps=20" in links["rates-table"] & links["cost-table"]
 
 
+def test_a_table_follows_the_chosen_condition_where_there_are_several(found, six):
+    rows = [["gelu", condition] for condition in found.conditions]
+    table = charts.table(found, "t", ("activation",), rows, "", links=["a", "b"])
+    place = table.follows["condition"]
+    assert table.columns[place] == "at" and tuple(row[place] for row in table.rows) == found.conditions
+    assert table.links == ["a", "b"]
+    plain = charts.table(read([six]), "t", ("activation",), [["gelu", ""]], "")
+    assert (plain.columns, plain.rows, plain.follows) == (("activation",), [["gelu"]], {})
+
+
 def test_every_row_of_the_run_table_leads_to_its_run(study, found):
     section = runs.section(found)
     listed, records = section.blocks[:2]
