@@ -88,6 +88,13 @@ def test_the_table_has_a_row_per_function_of_a_program(here, monkeypatch, tmp_pa
     assert bench_command._known(out, bench.COLUMNS) == [*kept, {name: str(value) for name, value in again.items()}]
 
 
+def test_each_row_is_written_behind_those_of_the_file_before_the_next_is_measured(tmp_path):
+    out, kept = tmp_path / "targets.csv", [{"function": "train", "gflop": "1"}]
+    rows = bench_command._written(out, iter([{"function": "probe", "gflop": None}, {"function": "census"}]), kept)
+    assert next(rows) == {"function": "probe", "gflop": None}
+    assert bench_command._known(out, ("function", "gflop")) == [*kept, {"function": "probe", "gflop": ""}]
+
+
 def test_a_program_that_does_not_fit_is_a_row(here, monkeypatch):
     def refuse(lowered):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: hbm")

@@ -35,6 +35,22 @@ def test_a_plan_for_a_target_takes_its_memory_and_its_speed(small_sweep, monkeyp
         assert ("warning     relu does not fit: one lane takes" in told.get()) == said
 
 
+def test_programs_and_lanes_are_named_by_what_tells_them_apart(small_sweep):
+    def spec(activation, *places):
+        configs = [
+            replace(
+                small_sweep, **{"sweep": {}, "model.activation": activation, "optimizer.learning_rate": rate, "seed": n}
+            )
+            for rate, n in places
+        ]
+        return types.SimpleNamespace(config=configs[0], configs=configs)
+
+    relu, gelu = spec("relu", (1e-3, 1), (3e-3, 2)), spec("gelu", (3e-3, 5), (3e-3, 6))
+    assert plan.labels([relu, gelu]) == ["relu", "gelu"] and plan.labels([gelu]) == ["gelu"]
+    assert plan.lanes(relu) == (("learning_rate=0.001", 1), ("learning_rate=0.003", 2))
+    assert plan.lanes(gelu) == (("", 5), ("", 6))
+
+
 @pytest.mark.slow
 def test_a_plan_has_room_for_curvature_where_it_is_measured(small_sweep, monkeypatch):
     monkeypatch.setattr(targets.Target, "devices", lambda self: jax.devices()[: self.number])
