@@ -290,6 +290,15 @@ def test_each_condition_of_a_figure_is_described_by_its_own_numbers(built, found
             assert f"<desc>of {condition}: " in render.to_svg(distinct, condition=condition), figure.name
 
 
+def test_the_best_runs_are_those_of_the_lowest_loss_of_each_activation(found):
+    losses = {name: [] for name in found.activations}
+    for run in found.runs:
+        if run.status == "finished":
+            losses[run.activation].append(run.result.final_loss)
+    best = [(run.activation, run.result.final_loss) for run in runs.best(found)]
+    assert best == sorted(((name, min(of)) for name, of in losses.items()), key=lambda one: one[1])
+
+
 def test_samples_come_from_checkpoints_and_are_the_same_twice(trained):
     found = read([trained])
     (section,) = runs.samples(found, 4)
@@ -346,6 +355,11 @@ def test_runs_to_come_are_part_of_the_family_of_the_page_and_of_the_command(work
     assert families == [[3], [3]]
     asked = verdicts.compare(study, ("gelu<relu", "tanh<relu"))
     assert [pair.own_best.family for pair in asked.comparisons[0].main.pairs] == [2]
+
+
+@pytest.mark.parametrize(("milliseconds", "text"), [(None, "-"), (12.345, "12.3"), (999.6, "1,000"), (1234.5, "1,234")])
+def test_the_time_of_a_step_in_digits(found, milliseconds, text):
+    assert ranking._cost_row(found.results[0], milliseconds, None)[2].text == text
 
 
 def test_the_cost_is_that_of_each_condition(workdirs, tmp_path):
