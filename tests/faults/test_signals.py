@@ -94,7 +94,7 @@ def wait_for_rows(process, workdir):
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_ctrl_c_while_it_trains(begin, tmp_path, times):
     process = begin(slow=times == 2)
     wait_for_rows(process, tmp_path / "w")
@@ -107,7 +107,7 @@ def test_ctrl_c_while_it_trains(begin, tmp_path, times):
     assert process.returncode == (130 if times == 1 else -signal.SIGINT) and "Traceback" not in said
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_it_saves_though_nobody_reads_what_it_says(begin, tmp_path, number):
     """As after Ctrl-C in `actlab train ... 2>&1 | tee LOG`, which ends tee at once."""
     process = begin()

@@ -4,6 +4,8 @@ import dataclasses
 import re
 import xml.etree.ElementTree as ElementTree
 
+import pytest
+
 from actlab import activations
 from actlab.report import charts, explorer, ranking, report, verdicts
 from actlab.report.page import Figure, Rows
@@ -184,6 +186,7 @@ def test_activations_of_one_study_differ_in_style():
     assert len(set(many.values())) == len(charts.PALETTE) * len(charts.DASHES), "more than there are styles"
 
 
+@pytest.mark.slow
 def test_a_legend_of_long_names_fits_into_its_figure(workdirs, tmp_path):
     names = tuple(f"gelu_scale(s=0.062{number})" for number in range(5))
     axes = {"model.activation": names, "optimizer.learning_rate": (1e-3, 2e-3), "seed": (1,)}

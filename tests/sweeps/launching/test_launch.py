@@ -116,6 +116,7 @@ def _what_is_done_is_not_run_again_by_either_command(disturbed, long_sweep, caps
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+@pytest.mark.slow
 def test_told_to_stop_it_stops_its_jobs_and_waits_until_they_have_saved(long_sweep, tmp_path):
     config = replace(long_sweep, **{"train.n_steps": 10**6})
     (tmp_path / "sweep.json").write_text(to_json(config))
