@@ -129,6 +129,14 @@ def test_a_table_follows_the_chosen_condition_where_there_are_several(found, six
     assert (plain.columns, plain.rows, plain.follows) == (("activation",), [["gelu"]], {})
 
 
+def test_every_table_of_the_ranking_follows_the_chosen_condition(built):
+    (section,) = (one for one in built.sections if one.name == "ranking")
+    blocks = [inner for block in section.blocks for inner in getattr(block, "blocks", [block])]
+    tables = {block.name: block.follows.keys() for block in blocks if isinstance(block, Table)}
+    assert {"ranking-table", "views-table"} <= tables.keys()
+    assert all(follows == {"condition"} for follows in tables.values()), tables
+
+
 def test_every_row_of_the_run_table_leads_to_its_run(study, found):
     section = runs.section(found)
     listed, records = section.blocks[:2]
