@@ -3,13 +3,14 @@
 Command: python -m actlab.main --config=experiments/gates/study.py --workdir=runs/gates
 Presets, after a colon: small (default), char, paper; pair, the small size with GELU and SwiGLU only; 1600 and 5000,
 these two after as many steps; long, the small size with four times the steps, for ReLU, GELU and SwiGLU; grammar, the
-small size on the story grammar, for ReLU and GELU; code, on Python code (python_code.py), for these and SwiGLU.
+small size on the story grammar, for ReLU and GELU; code, on Python code (python_code.py), for these and SwiGLU;
+code_pair, on it too, with GELU and SwiGLU only.
 Three plain activations and four gated ones at 2/3 of the width, five learning rates a factor of 1.8 apart, ten seeds:
-350 runs. pair: thirty further seeds, 300 runs. 1600 and long: eight seeds at three rates, 48 and 72 runs. 5000,
-grammar and code: eight seeds at four rates, 64, 64 and 96 runs. Small, pair, grammar and code read 21 bytes for each
-parameter, long 83.
-Expected time: small, pair and long about 2 hours of one CPU core each, 23 seconds a run (long: 90), 5000 an hour and a
-half, code an hour, 1600 and grammar half an hour; --dry_run tells that of the machine.
+350 runs. pair: thirty further seeds, 300 runs; code_pair: these at three rates, 180 runs. 1600 and long: eight seeds
+at three rates, 48 and 72 runs. 5000, grammar and code: eight seeds at four rates, 64, 64 and 96 runs. Those of 2,500
+steps read 21 bytes for each parameter, long 83.
+Expected time: small, pair, code_pair and long about 2 hours of one CPU core each, 23 seconds a run (code_pair: 43,
+long: 90), 5000 an hour and a half, code an hour, 1600 and grammar half an hour; --dry_run tells that of the machine.
 Expected loss: small about 1.2 nats/byte at the better rates, long about 1.0, grammar about 0.8, 0.5 above the
 text's entropy, code about 1.5.
 """
@@ -33,8 +34,9 @@ ARMS = {
     "long": (("gelu", "relu", "swiglu"), (3.2e-3, 1.8e-3, 5.6e-3), SEEDS[:8]),
     "grammar": (("gelu", "relu"), (5.6e-3, 1e-2, 3.2e-3, 1.8e-2), SEEDS[:8]),
     "code": (("gelu", "relu", "swiglu"), (5.6e-3, 1e-2, 3.2e-3, 1.8e-2), SEEDS[:8]),
+    "code_pair": (("gelu", "swiglu"), (5.6e-3, 1e-2, 3.2e-3), FURTHER),
 }
-DATA = {"grammar": "story_grammar", "code": "python_code"}
+DATA = {"grammar": "story_grammar", "code": "python_code", "code_pair": "python_code"}
 CLAIMS = {"B19": (lower("gelu", "relu"), lower("gelu", "relu", of=protocol.SENSITIVITY))}
 QUESTIONS = ("swiglu<gelu", "geglu<gelu", "reglu<relu", "bilinear<gelu", "relu2<gelu", "gelu<relu")
 # Losses that were published, to be set beside ours as orders. Neither table has ReLU^2.
