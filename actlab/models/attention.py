@@ -35,24 +35,32 @@ def self_attention(
     if real_BL is None and kernel == "cudnn":
         arrays = q_BLHK, k_BLHK, v_BLHK
         return jax.nn.dot_product_attention(*arrays, scale=scale, is_causal=causal, implementation="cudnn")
-    if causal:
-        positions_L = jnp.arange(length)
-        mask = positions_L[None, :] <= positions_L[:, None]
-    else:
+    halves = kernel == "parts"
+    if not causal:
         mask = (jnp.ones((n_rows, length), bool) if real_BL is None else real_BL)[:, None, None, :]
-    return attend(q_BLHK, k_BLHK, v_BLHK, mask, scale, kernel == "halves")
+        return attend(q_BLHK, k_BLHK, v_BLHK, mask, scale, halves)
+    positions_L = jnp.arange(length)
+    mask = positions_L[None, :] <= positions_L[:, None]
+    size = length if kernel != "parts" else 64 if length < 256 else 128
+    out = []
+    for begin in range(0, length, size):
+        queries, keys = slice(begin, begin + size), slice(begin + size)
+        arrays = q_BLHK[:, queries], k_BLHK[:, keys], v_BLHK[:, keys]
+        out.append(attend(*arrays, mask[queries, keys], scale, halves))
+    return jnp.concatenate(out, axis=1)
 
 
 def kernel_for(device: Any, dtype: DTypeLike, head: int) -> str:
     """The fastest kernel on a device: "cudnn" and "splash" are flash attention, without a second derivative; or ours.
 
     cuDNN serves 16-bit heads of a multiple of 8, up to 128, on CUDA 8.0 or later; splash is JAX's kernel for TPUs, for
-    16-bit heads of a multiple of 64, and long rows only (`fits_splash`). Ours is "own", and on CPU "halves": XLA runs
-    the products of a batch there one after the other on one core, and those of two halves of the heads side by side.
+    16-bit heads of a multiple of 64, and long rows only (`fits_splash`). Ours is "own", and on CPU "parts": XLA runs
+    the products of a batch there one after the other on one core, and those of two halves of the heads side by side;
+    and where attention is causal, a block of queries is not multiplied with the keys after it.
     jax.nn.dot_product_attention is no faster there.
     """
     if device.platform == "cpu":
-        return "halves"
+        return "parts"
     if jnp.dtype(dtype).itemsize != 2:
         return "own"
     if device.platform == "tpu":

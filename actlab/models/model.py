@@ -47,7 +47,7 @@ class Model:
 
     def twice_differentiable(self) -> "Model":
         """The same model with kernels that have second derivatives."""
-        return self if self.spec.attention in ("own", "halves") else self._with(attention="own")
+        return self if self.spec.attention in ("own", "parts") else self._with(attention="own")
 
     def _with(self, **fields: Any) -> "Model":
         return dataclasses.replace(self, spec=dataclasses.replace(self.spec, **fields))
