@@ -4,6 +4,8 @@
 """
 
 import hashlib
+import math
+import re
 import shlex
 import shutil
 import signal
@@ -78,6 +80,7 @@ class Local:
 
 
 SECONDS_TO_SAVE = 120  # before SLURM's time limit
+_LEAST_MINUTES = 5  # of a job: in less it would reach its limit, and be requeued, before it has trained a step
 
 # SLURM's SIGTERM reaches all processes of a job: the training saves while the shell waits. SIGUSR1, sent before the
 # time limit by --signal, reaches the shell alone. scancel sends SIGTERM too, after which a job must not come back:
@@ -106,6 +109,16 @@ exit "$code"
 _OURS = {"array", "a", "job-name", "J", "output", "o", "open-mode", "requeue", "no-requeue", "signal"}
 
 
+def _minutes(limit: str) -> float:
+    """SLURM's time limit: minutes, M:S, H:M:S, DAYS-H, D-H:M or D-H:M:S; infinite if it is 0, or none of these."""
+    if not re.fullmatch(r"(\d+-)?\d+(:\d+){0,2}", limit):
+        return math.inf
+    days, _, rest = limit.rpartition("-")
+    numbers = [int(number) for number in rest.split(":")]
+    units = (60, 1, 1 / 60) if days or len(numbers) == 3 else (1, 1 / 60)
+    return 24 * 60 * int(days or 0) + sum(map(math.prod, zip(numbers, units, strict=False))) or math.inf
+
+
 class Slurm:
     """Tasks of a SLURM array, at most `max_parallel` at once (None: no limit). `options` are sbatch's, for each job.
 
@@ -127,6 +140,12 @@ class Slurm:
         names = {option.lstrip("-").partition("=")[0] for option in options}
         if taken := sorted(names & _OURS):
             raise UserError(f"--sbatch={taken[0]} is set by actlab launch, which relies on it: leave it out.")
+        for name, _, value in (option.lstrip("-").partition("=") for option in options):
+            if name in ("time", "t") and _minutes(value) < _LEAST_MINUTES:
+                raise UserError(
+                    f"--time={value} is less than {_LEAST_MINUTES} minutes: a job might be requeued before it gets any "
+                    "further; give more, such as --time=8:00:00 for eight hours."
+                )
         self._options, self._max_parallel = options, max_parallel
         self._name = ""
         self._last: dict[int, str] = {}

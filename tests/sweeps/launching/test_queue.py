@@ -1,6 +1,7 @@
 """What is said to SLURM and how its answers are read, with stand-ins for its commands; test_slurm has the real ones."""
 
 import os
+import re
 import shlex
 import subprocess
 import time
@@ -57,6 +58,18 @@ def test_jobs_in_the_queue_are_found_there_and_the_others_submitted(tmp_path, co
 def test_options_by_which_jobs_are_found_are_not_the_users(commands, option):
     with pytest.raises(UserError, match="is set by actlab launch"):
         launching.Slurm(["--gpus=1", option])
+
+
+@pytest.mark.parametrize("limit", ["4", "4:59", "0:04:59", "0-0:04", "0-0:04:59"])
+def test_a_time_limit_in_which_no_job_would_get_further_is_refused(commands, limit):
+    for option in (f"--time={limit}", f"--t={limit}"):
+        with pytest.raises(UserError, match=re.escape(f"--time={limit} is less than 5 minutes")):
+            launching.Slurm([option])
+
+
+@pytest.mark.parametrize("limit", ["5", "8:00", "0:05:00", "1-0", "0-0:05", "0-0:05:00", "0", "UNLIMITED"])
+def test_longer_time_limits_are_sbatchs_affair(commands, limit):
+    launching.Slurm([f"--time={limit}"])
 
 
 def test_nothing_is_asked_or_said_without_jobs(tmp_path, commands):
