@@ -35,18 +35,20 @@ def self_attention(
     if real_BL is None and kernel == "cudnn":
         arrays = q_BLHK, k_BLHK, v_BLHK
         return jax.nn.dot_product_attention(*arrays, scale=scale, is_causal=causal, implementation="cudnn")
-    halves = kernel == "parts"
+    in_parts = kernel == "parts"
     if not causal:
         mask = (jnp.ones((n_rows, length), bool) if real_BL is None else real_BL)[:, None, None, :]
-        return attend(q_BLHK, k_BLHK, v_BLHK, mask, scale, halves)
+        return attend(q_BLHK, k_BLHK, v_BLHK, mask, scale, in_parts)
     positions_L = jnp.arange(length)
     mask = positions_L[None, :] <= positions_L[:, None]
-    size = length if kernel != "parts" else 64 if length < 256 else 128
+    size = length
+    if in_parts:
+        size = 64 if length < 256 else 128
     out = []
     for begin in range(0, length, size):
         queries, keys = slice(begin, begin + size), slice(begin + size)
         arrays = q_BLHK[:, queries], k_BLHK[:, keys], v_BLHK[:, keys]
-        out.append(attend(*arrays, mask[queries, keys], scale, halves))
+        out.append(attend(*arrays, mask[queries, keys], scale, in_parts))
     return jnp.concatenate(out, axis=1)
 
 

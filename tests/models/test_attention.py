@@ -49,7 +49,11 @@ def test_its_gradients_are_those_of_jaxs_own(dtype, tolerance):
 
 @pytest.mark.parametrize(
     ("n_heads", "length", "causal"),
-    [(1, 64, False), (2, 64, False), (3, 64, False), (1, 64, True), (2, 130, True), (3, 300, True)],
+    [
+        *((n_heads, 64, causal) for n_heads in (1, 2, 3) for causal in (True, False)),
+        (2, 130, True),
+        (3, 300, True),
+    ],
 )
 def test_halves_of_the_heads_and_blocks_of_queries_give_the_same(n_heads, length, causal):
     arrays = [array[:, :, :n_heads] for array in qkv(length=length)]
@@ -60,7 +64,7 @@ def test_halves_of_the_heads_and_blocks_of_queries_give_the_same(n_heads, length
         return values_and_gradients(attend, *arrays)
 
     for whole, parts in zip(attended("own"), attended("parts"), strict=True):
-        np.testing.assert_allclose(whole, parts, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(whole, parts, rtol=1e-4, atol=1.5e-8 * length)  # sums of as many terms
 
 
 def test_parts_leave_out_the_products_with_later_keys():

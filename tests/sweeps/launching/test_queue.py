@@ -68,8 +68,10 @@ def test_a_time_limit_in_which_no_job_would_get_further_is_refused(commands, lim
 
 
 @pytest.mark.parametrize("limit", ["5", "8:00", "0:05:00", "1-0", "0-0:05", "0-0:05:00", "0", "UNLIMITED"])
-def test_longer_time_limits_are_sbatchs_affair(commands, limit):
-    launching.Slurm([f"--time={limit}"])
+def test_longer_time_limits_are_left_to_sbatch(tmp_path, commands, jobs, limit):
+    commands("squeue", "")
+    launching.Slurm([f"--time={limit}"]).start(jobs)
+    assert f"--time={limit}" in (tmp_path / "told").read_text().splitlines()
 
 
 def test_nothing_is_asked_or_said_without_jobs(tmp_path, commands):
