@@ -33,7 +33,12 @@ LAST_FRACTION = 0.1  # of a document that is cut
 FIELD = "text"  # of JSON lines, Parquet and Arrow
 _ROLES = {"train": ("train", "training"), "validation": ("valid", "validation", "val", "dev"), "test": ("test",)}
 _OUR_NOTES = re.compile(r"(state|dataset_info|dataset_dict)\.json|cache-.*\.arrow")  # of Hugging Face `datasets`
-_OUR_FOLDERS = (("config.json", "metrics.jsonl"), ("comparison.json",), (f"{TFDS_VERSION}/metadata.json",))
+_OUR_FOLDERS = (
+    ("config.json", "metrics.jsonl"),
+    ("comparison.json",),
+    (f"{TFDS_VERSION}/metadata.json",),
+    ("vocab.json", "merges.txt"),
+)
 
 Example = dict[str, str | float]  # the "text", with its "nats" or its "label" where that is known
 Documents = Callable[[], Iterator[str]]
@@ -266,7 +271,7 @@ def _is_visible(path: Path, folder: Path, is_ours: Callable[[Path], bool]) -> bo
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether it is a workdir, a comparison or a prepared dataset: what is trained on a text does not change it."""
+    """Whether it is a workdir, comparison, prepared dataset or vocabulary: what is made beside a text is no text."""
     return any(all((folder / name).is_file() for name in names) for names in _OUR_FOLDERS)
 
 

@@ -194,6 +194,7 @@ def test_the_halves_of_a_validation_file_are_all_of_it_and_disjoint(tmp_path_fac
         ("config.json", "metrics.jsonl", "tokenizer/vocab.txt"),
         ("comparison.json", "a.md"),
         ("2.0.0/metadata.json", "a.txt"),
+        ("vocab.json", "merges.txt"),
     ],
 )
 def test_what_is_trained_beside_a_text_does_not_change_it(tmp_path, written):
