@@ -25,14 +25,20 @@ Contender = Callable[[], float]  # runs once; seconds
 RESAMPLES = 2000
 
 
-def take_turns(contenders: Mapping[str, Contender], repetitions: int) -> dict[str, list[float]]:
-    """Seconds of each contender per repetition, after one turn of each that is not counted."""
+def take_turns(
+    contenders: Mapping[str, Contender], repetitions: int, progress: Callable[[int], None] = lambda turn: None
+) -> dict[str, list[float]]:
+    """Seconds of each contender per repetition, after one turn of each that is not counted.
+
+    `progress` is called with the number of repetitions that are done, after each.
+    """
     for run in contenders.values():
         run()
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(repetitions):
+    for repetition in range(repetitions):
         for name, run in contenders.items():
             seconds[name].append(run())
+        progress(repetition + 1)
     return seconds
 
 

@@ -4,7 +4,7 @@ import dataclasses
 import importlib.util
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -26,19 +26,23 @@ def default_names() -> list[str]:
     return [name for name in SHAPES if name != "124M" or jax.default_backend() != "cpu"]
 
 
-def measure(names: Sequence[str], repetitions: int) -> Iterator[dict[str, Any]]:
+def measure(
+    names: Sequence[str], repetitions: int, progress: Callable[[str], None] = lambda line: None
+) -> Iterator[dict[str, Any]]:
     """A row per shape and contender, with tokens/s as minimum, median and maximum over repetitions.
 
     Products are in float32 on a CPU and in bfloat16 elsewhere. The first call of a turn is not counted. Six lanes count
     all their tokens. Ratios compare turns in the same repetition; one run of ours is the reference. What does not fit
-    into the device's memory has a row without numbers.
+    into the device's memory has a row without numbers. `progress` is told of each turn, which may take minutes.
     """
     dtype = "float32" if jax.default_backend() == "cpu" else "bfloat16"
     for shape in (dataclasses.replace(SHAPES[name], dtype=dtype) for name in names):
         product = devices.product_of(shape.config)
+        progress(f"compiling {shape.name}")
         contenders = {"actlab": ours(shape), "actlab, 6 lanes": ours(shape, N_LANES), **peers(shape)}
         turns = {name: _after_the_first(run) for name, run in contenders.items() if _fits(run)}
-        seconds = take_turns({"product": devices.timed_product(product), **turns}, repetitions)
+        turned = lambda turn, name=shape.name: progress(f"{name}: turn {turn} of {repetitions} is done")
+        seconds = take_turns({"product": devices.timed_product(product), **turns}, repetitions, turned)
         most = product.flops / min(seconds.pop("product"))
         flops = models.costs(models.build(shape.config.model)).flops_per_token
         for name in contenders:

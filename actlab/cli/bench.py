@@ -106,7 +106,7 @@ def _targets(given: flags.FlagValues, out: pathlib.Path | None) -> None:
         )
     known = _known(out, bench.HERE if given.here else bench.COLUMNS)
     measured = bench.run_here(models, known) if given.here else bench.measure(chosen, models, known)
-    rows = [*known, *_written(out, _announced(measured, 4), known)]
+    rows = [*known, *_written(out, _announced(measured), known)]
     tables().print(timing.plain(rows) if given.here else bench.table(rows))
 
 
@@ -114,13 +114,14 @@ def _training(given: flags.FlagValues, out: pathlib.Path | None) -> None:
     # A GPU's memory is for PyTorch too; by default jax takes three quarters at once. Read when jax finds its devices.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     from actlab.bench import timing, training
+    from actlab.data.preparing import say
 
     shapes = training.default_names() if given.shapes is None else given.shapes
     for name in shapes or [""]:
         if name not in training.SHAPES:
             raise UserError(f"unknown --shapes={name}: {suggestion(name, training.SHAPES)}")
-    measured = training.measure(shapes, _repetitions(given, default=5, least=1))
-    rows = list(_written(out, _announced(measured, 3)))
+    measured = training.measure(shapes, _repetitions(given, default=5, least=1), say)
+    rows = list(_written(out, measured))
     tables().print(timing.speeds(rows))
 
 
@@ -187,13 +188,13 @@ def _size(text: str) -> Any:
     return Size(int(match[1]), int(match[2]))
 
 
-def _announced(rows: Iterable[Mapping[str, Any]], n_names: int) -> Iterator[Mapping[str, Any]]:
-    """The rows, each named on standard error by its first columns once it is measured, which takes minutes to hours."""
+def _announced(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Rows of `targets`, each named on standard error by its first columns once it is measured, which takes minutes."""
     from actlab.data.preparing import say
 
     say("measuring: a line for each row that is done")
     for row in rows:
-        about = ", ".join(str(value) for value in list(row.values())[:n_names] if value)
+        about = ", ".join(str(value) for value in list(row.values())[:4] if value)
         say(f"measured {about}")
         yield row
 
