@@ -9,7 +9,7 @@ import pytest
 from actlab import activations
 from actlab.report import charts, explorer, ranking, report, verdicts
 from actlab.report.page import Figure, Rows
-from actlab.report.page.render import PAPER, WIDTH, export, figures
+from actlab.report.page.render import NARROW, PAPER, WIDTH, export, figures, to_svg
 from actlab.report.study import read
 
 KINDS = (
@@ -194,6 +194,15 @@ def test_a_legend_of_long_names_fits_into_its_figure(workdirs, tmp_path):
     report.draw(report.build(study, n_samples=0), tmp_path)
     ends = right_ends(ElementTree.parse(tmp_path / "loss_by_learning_rate.svg").getroot())
     assert set(names) <= ends.keys() and max(ends[name] for name in names) <= WIDTH
+
+
+def test_the_legend_of_a_ranking_fits_beside_long_names(six):
+    shown = charts.Shown(read([six]))
+    states = ("lower", "higher", "equal", "open", "not asked", "baseline")
+    rows = [["", f"gelu_scale(s=0.{n})", "parameters", n, n - 1, n + 1, state, n] for n, state in enumerate(states)]
+    figure = ranking.dots("a", shown, rows, "loss", {"": "dots"}, "A caption.", {"a": {}}, of_states=True)
+    ends = right_ends(ElementTree.fromstring(to_svg(figure, condition="")))
+    assert max(ends[state] for state in states) <= NARROW
 
 
 def test_the_colours_of_print_stand_out_from_white():
