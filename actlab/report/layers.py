@@ -304,7 +304,7 @@ def _norms(study: Study, shown: charts.Shown, rows: Sequence[Row]) -> Figure:
     )
     scale = alt.Scale(type="log", nice=False, padding=10)
     x = alt.X("p1:Q", title="gradient norm (log scale)", scale=scale, axis=alt.Axis(format="~g", tickCount=6))
-    reach = base.mark_rule(strokeWidth=1.5).encode(x=x, x2="p99:Q")
+    reach = base.mark_rule(strokeWidth=1.5).encode(x=x, x2="p99:Q", **charts.lines(study.activations))
     half = base.mark_rule(strokeWidth=7).encode(x=alt.X("p25:Q", scale=scale), x2="p75:Q")
     middle = base.mark_tick(thickness=2, color="var(--ink)").encode(
         x=alt.X("p50:Q", scale=scale), color=alt.value("var(--ink)")
@@ -357,7 +357,8 @@ def _units(study: Study, shown: charts.Shown, rows: Sequence[Row]) -> Figure:
         color=charts.colour(study.activations),
         tooltip=["activation:N", "rate:N", "layer:N", "mean:Q", "sd:Q", "max:Q", "kurtosis:Q"],
     )
-    reach = base.mark_rule(strokeWidth=3).encode(x=alt.X("low:Q", title=None, axis=alt.Axis(tickCount=6)), x2="high:Q")
+    x = alt.X("low:Q", title="mean, one sd to each side, largest", axis=alt.Axis(tickCount=6))
+    reach = base.mark_rule(strokeWidth=3).encode(x=x, x2="high:Q", **charts.lines(study.activations))
     middle = base.mark_point(filled=True, size=40, opacity=1).encode(x="mean:Q")
     largest = base.mark_point(size=25, opacity=0.8).encode(x="max:Q")
     chart = alt.layer(reach, middle, largest).properties(width=250, height=alt.Step(9))
