@@ -77,9 +77,9 @@ def difference(one: Mapping[int, float], other: Mapping[int, float]) -> str:
         return ""
     values = np.array([one[seed] - other[seed] for seed in seeds])
     if len(seeds) == 1:
-        return f"{values[0]:.4f}, 1"
+        return f"{values[0]:z.4f}, 1"
     half = stats.t.ppf(0.975, len(seeds) - 1) * stats.sem(values)
-    ends = f"{values.mean():.4f} ({values.mean() - half:.4f} to {values.mean() + half:.4f})"
+    ends = f"{values.mean():z.4f} ({values.mean() - half:z.4f} to {values.mean() + half:z.4f})"
     return ends if len(seeds) == 5 else f"{ends}, {len(seeds)}"
 
 
