@@ -271,7 +271,7 @@ def _is_visible(path: Path, folder: Path, is_ours: Callable[[Path], bool]) -> bo
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether it is a workdir, comparison, prepared dataset or vocabulary: what is made beside a text is no text."""
+    """Whether it is a workdir, comparison, prepared dataset or vocabulary, none of which is text to train on."""
     return any(all((folder / name).is_file() for name in names) for names in _OUR_FOLDERS)
 
 

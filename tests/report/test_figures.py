@@ -53,6 +53,9 @@ def test_each_figure_is_written_in_every_form(six, tmp_path):
     assert all(colour in svg for colour in printed.values()) and len(set(printed.values())) == 2
     assert 'opacity="0.18"' in svg and "var(" not in svg
     assert {"learning rate 0.001", "relu", "gelu", "step"} <= texts(curves)
+    for bars in ("gradient_norms", "activation_moments"):  # two of one colour differ in dashes
+        assert "stroke-dasharray" in (tmp_path / f"{bars}.svg").read_text(), bars
+    assert "mean, one sd to each side, largest" in texts(tmp_path / "activation_moments.svg")
     for path in tmp_path.glob("*.svg"):
         assert set(re.findall(r'font-size="([^"]*)"', path.read_text())) == {"11px"}, "one size of text"
         root = ElementTree.parse(path).getroot()
