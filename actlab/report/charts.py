@@ -18,7 +18,8 @@ from actlab.report.page.render import DASH, LEGEND
 from actlab.report.study import Study
 
 DATA = alt.NamedData("points")
-STEPS = alt.X("step:Q", title="step", axis=alt.Axis(format=",d", tickCount=5, tickMinStep=1, labelOverlap=True))
+_OF_STEPS = alt.Axis(format=",d", tickCount=5, tickMinStep=1, labelOverlap=True, labelSeparation=6)
+STEPS = alt.X("step:Q", title="step", axis=_OF_STEPS)
 CHOSEN = "indexof(activations, datum.activation) >= 0"
 FEW = "length(activations) <= 8"  # intervals and single runs are drawn while at most 8 activations are chosen
 _COLOURED = 8  # a study of more activations opens with a few in colour, the others in grey

@@ -24,6 +24,7 @@ _MOST_POINTS = 600  # of a curve
 _ALL_RUNS, _ALL_BANDS = 20_000, 6_000  # points of a page
 _LEAST = 60  # points of a run's curve; where there is room for fewer, runs are not drawn one by one
 _MOST_MARKS = 1_000
+_TALLEST = 10  # times the largest loss at step 0; a run that explodes would flatten all other curves
 _DIGITS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)  # of the ticks of a log axis
 Point = list[Value]
 Values = Float[np.ndarray, "N"]
@@ -58,6 +59,8 @@ class Mark(NamedTuple):
 def section(study: Study, shown: charts.Shown) -> list[Section]:
     """Curves that can be switched by condition, activation, learning rate and seed; nothing without metrics."""
     rows = [*_rows(study, *training(study), "t"), *_rows(study, *validation(study), "v")]
+    starts = [row[4] for row in rows if row[3] == 0 and isinstance(row[4], float)]
+    highest = _TALLEST * max(starts, default=math.inf)
     # A log axis that began at the loss of step 0 would give most of its height to the first steps.
     rows = [row for row in rows if row[3]]
     points = collections.Counter((row[0], row[2]) for row in rows)
@@ -74,7 +77,7 @@ def section(study: Study, shown: charts.Shown) -> list[Section]:
     items += [Choice("split", "loss", tuple(splits), splits[0])] if len(splits) > 1 else []
     last = int(max(row[3] for row in rows if isinstance(row[3], int)))
     items.append(Slider("from_step", "from step", 0, last, max(1, last // 100), 0))
-    blocks: list[Block] = [_figure(study, shown, params, rows, splits), Controls(tuple(items))]
+    blocks: list[Block] = [_figure(study, shown, params, rows, splits, highest), Controls(tuple(items))]
     n_ends = sum(mark.kind == "diverged" for mark in found)
     diverged = sum(run.status == "diverged" for run in study.runs)
     spikes = "Spikes are unknown: traces.jsonl, which holds every step, is missing"
@@ -240,6 +243,7 @@ def _figure(
     params: dict[str, Any],
     rows: list[Point],
     splits: Sequence[str],
+    highest: float,
 ) -> Figure:
     lookup = alt.LookupData(data=alt.NamedData("curves"), key="id", fields=list(_CURVES[1:]))
     # A band is of all seeds, whichever are switched on.
@@ -250,12 +254,17 @@ def _figure(
     chosen = shown.filter(charts.RATES, seeds, kinds, split, "datum.step >= from_step")
     scale = alt.Scale(type="log", nice=False)
     losses = [row[4] for row in rows if isinstance(row[4], float)]
-    ticks = alt.Axis(values=_ticks(losses), format="~g", labelOverlap=True)
-    y = alt.Y("loss:Q", title=f"loss, {study.unit} (log scale)", scale=scale, axis=ticks)
+    top, axis, note = min(highest, max(losses)), "log scale", ""
+    if top < max(losses):
+        axis = f"log scale, cut at {top:.3g}"
+        note = f"Losses above {top:.3g}, {_TALLEST} times the largest at step 0, are drawn there. "
+    ticks = alt.Axis(values=_ticks(min(loss, top) for loss in losses), format=",~g", labelOverlap=True)
+    y = alt.Y("drawn:Q", title=f"loss, {study.unit} ({axis})", scale=scale, axis=ticks)
     of_lines = "datum.kind === 'band' || datum.kind === 'run'"
-    base = alt.Chart().encode(x=charts.STEPS, color=charts.colour(study.activations), detail="id:N")
-    plain = alt.Chart().encode(x=charts.STEPS, detail="id:N")
-    band = charts.band(plain.transform_filter("datum.kind === 'band'"), scale, study.activations)
+    plain = alt.Chart().transform_calculate(drawn=f"min(datum.loss, {top})").encode(x=charts.STEPS, detail="id:N")
+    base = plain.encode(color=charts.colour(study.activations))
+    bands = plain.transform_calculate(low=f"min(datum.low, {top})", high=f"min(datum.high, {top})")
+    band = charts.band(bands.transform_filter("datum.kind === 'band'"), scale, study.activations)
     lines = base.transform_filter(of_lines).encode(y=y, **charts.lines(study.activations))
     line = lines.mark_line(strokeWidth=1.6)
     tips = ["activation:N", "rate:N", "seed:N", "step:Q", "loss:Q", "low:Q", "high:Q"]
@@ -277,8 +286,7 @@ def _figure(
         f"Loss over steps, a panel for each learning rate ({', '.join(map(charts.rate, study.rates))}), a line for "
         f"each of {', '.join(study.activations)}; {diverged} of {len(study.runs)} runs diverged.",
         "Line and band: mean, minimum and maximum over seeds, from the first evaluation after step 0 to the first "
-        "divergence of a seed. Training "
-        "losses are means over the steps since the previous point. Triangles are spikes, crosses the ends of diverged "
-        "runs; a click on one leads to its run.",
+        f"divergence of a seed. Training losses are means over the steps since the previous point. {note}Triangles are "
+        "spikes, crosses the ends of diverged runs; a click on one leads to its run.",
         {f"{name}_curves": {"split": name} for name in splits},
     )

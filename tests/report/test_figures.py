@@ -1,13 +1,14 @@
 """Figures as files: one of each kind and condition, the same bytes twice, in the colours of the activations."""
 
 import dataclasses
+import json
 import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
 from actlab import activations
-from actlab.report import charts, explorer, ranking, report, verdicts
+from actlab.report import charts, explorer, ranking, report, training, verdicts
 from actlab.report.page import Figure, Rows
 from actlab.report.page.render import NARROW, PAPER, WIDTH, export, figures, to_svg
 from actlab.report.study import read
@@ -206,6 +207,25 @@ def test_the_legend_of_a_ranking_fits_beside_long_names(six):
     figure = ranking.dots("a", shown, rows, "loss", {"": "dots"}, "A caption.", {"a": {}}, of_states=True)
     ends = right_ends(ElementTree.fromstring(to_svg(figure, condition="")))
     assert max(ends[state] for state in states) <= NARROW
+
+
+def test_a_run_that_explodes_does_not_flatten_the_curves_of_others(workdirs, six, tmp_path):
+    path = workdirs.copied(six, tmp_path / "w", "config.json", "results.csv", "metrics.jsonl")
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    exploding = rows[0]["run"]
+    for row in rows:
+        if row["run"] == exploding and row["step"] > 100 and row.get("loss"):
+            row["loss"] *= 1e9
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    study = read([path])
+    (figure,) = figures(training.section(study, charts.Shown(study)))
+    assert max(row[4] for row in figure.data["points"].rows if row[1] == "run") > 1e8, "what the pointer shows"
+    for params in figure.files.values():
+        svg = to_svg(figure, **params)
+        ticks = [float(text.replace(",", "")) for text in re.findall(r">([\d,.]+)</text>", svg)]
+        assert 0 < max(ticks) < 1e4, "steps and losses"
+        heights = [float(y) for line in re.findall(r'd="(M[^"]*)"', svg) for y in re.findall(r",(-?[\d.]+)", line)]
+        assert min(heights) >= -10, "nothing leaves the panel"
 
 
 def test_the_colours_of_print_stand_out_from_white():
