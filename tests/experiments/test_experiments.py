@@ -47,6 +47,7 @@ PRESETS = {
     "width": ("mup", "gain", "gpt2"),
     "scale": ("32", "128"),
     "gates": ("small", "pair", "1600", "5000", "long", "grammar", "code", "char", "paper"),
+    "polynorm": ("small", "long", "wide", "code"),
 }
 DATA = {
     "relu_vs_gelu": "auto",
@@ -54,6 +55,7 @@ DATA = {
     "scale": "story_grammar",
     "gates:grammar": "story_grammar",
     "gates:code": "python_code",
+    "polynorm:code": "python_code",
 }  # the data of the first is named on the command line
 CASES = [(name, preset) for name in STUDIES for preset in PRESETS.get(name, ("small", "char", "paper"))]
 
