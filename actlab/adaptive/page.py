@@ -11,6 +11,8 @@ from actlab.adaptive.judgement import PairState
 from actlab.adaptive.search import RUNGS
 from actlab.console import duration
 
+_LABEL = 56  # pixels between the middles of two numbers below a figure, at least
+
 
 def render(answer: Answer, command: str) -> str:
     """A self-contained page whose first screen is the answer."""
@@ -121,7 +123,8 @@ def _figure(pairs: Sequence[tuple[str, PairState]], margin: float) -> str:
             + f'<circle class="{kind}" cx="{x(pair.mean):.1f}" cy="{y:.1f}" r="4"/>'
         )
     for value in (0.0, low / 1.08, high / 1.08):
-        parts.append(f'<text x="{x(value):.1f}" y="{bottom + 18}" text-anchor="middle">{rounded(value)}</text>')
+        if value == 0 or abs(x(value) - x(0)) > _LABEL:
+            parts.append(f'<text x="{x(value):.1f}" y="{bottom + 18}" text-anchor="middle">{rounded(value)}</text>')
     bounded = all(math.isfinite(pair.low) and math.isfinite(pair.high) for _, pair in known)
     return (
         f'<svg viewBox="0 0 {left + width + 40} {bottom + 26}" role="img" '
