@@ -262,7 +262,8 @@ def _jumps_figure(rows: Rows) -> Figure:
         **_channels([row[0] for row in shown]),
     )
     tips = ["arm:N", "blocks:Q", "jump:Q", "low:Q", "high:Q"]
-    bars = base.mark_rule().encode(y="low:Q", y2="high:Q")
+    # Solid: the end of a dashed one may lie in a gap.
+    bars = base.mark_rule().encode(y="low:Q", y2="high:Q", strokeDash=alt.value([1, 0]))
     chart = alt.layer(base.mark_line(), bars, base.mark_point(filled=True, size=50, opacity=1).encode(tooltip=tips))
     said = "; ".join(f"{arm} in {k}: {jump:.4f}" for arm, k, jump, *_ in shown)
     data = {"jumps": page.Rows(("arm", "blocks", "jump", "low", "high"), shown)}
