@@ -3,6 +3,7 @@
 The theme of every figure (fonts, axes, legends) is THEME in page/render.py; a chart here says only what is its own.
 """
 
+import math
 import statistics
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,6 +25,7 @@ CHOSEN = "indexof(activations, datum.activation) >= 0"
 FEW = "length(activations) <= 8"  # intervals and single runs are drawn while at most 8 activations are chosen
 _COLOURED = 8  # a study of more activations opens with a few in colour, the others in grey
 _TOLD = 12  # rows that the words for a figure have
+_DIGITS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)  # of the ticks of a log axis
 _PANELS = 30  # a study with more activations in colour times rates opens at one learning rate
 
 # Variables of the page, so that each colour is legible on light and dark paper; page/render.py has those of print.
@@ -223,6 +225,18 @@ def band(chart: alt.Chart, scale: alt.Scale, activations: Sequence[str], **mark:
     area = chart.transform_filter(FEW).mark_area(opacity=0.18, strokeWidth=0, clip=True, **mark)
     fill = colour(activations, alt.Fill)
     return area.encode(y=alt.Y("low:Q", scale=scale), y2="high:Q", fill=fill)
+
+
+def log_ticks(values: Iterable[float]) -> list[float]:
+    """What a reader expects on a log axis: round numbers, or powers of ten where those would be many.
+
+    There are none for values of 0 and below.
+    """
+    found = [value for value in values if 0 < value < math.inf]
+    if not found:
+        return []
+    powers = range(math.floor(math.log10(min(found))), math.ceil(math.log10(max(found))) + 1)
+    return [digit * 10.0**power for power in powers for digit in (_DIGITS if len(powers) < 5 else (1,))]
 
 
 def by_rate(study: Study, chart: Any) -> Any:

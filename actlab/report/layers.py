@@ -389,20 +389,22 @@ def curvature(study: Study, shown: charts.Shown) -> list[Section]:
     scale = alt.Scale(type="symlog", constant=0.1, zero=False, nice=False)
     base = alt.Chart().encode(x=charts.STEPS)
     # By default Vega spaces the ticks of a symlog scale linearly.
-    values = [-100, -10, -1, 0, *(digit * 10**power for power in range(7) for digit in (1, 3))]
-    ticks = alt.Axis(values=values, labelExpr="format(datum.value, ',')", labelOverlap=True)
+    ends = [end for row in rows for end in row[-2:] if isinstance(end, float)]
+    below, above = (charts.log_ticks(side * end for end in ends) for side in (-1, 1))
+    values = [*(-tick for tick in reversed(below)), 0, *above]
+    ticks = alt.Axis(values=values, labelExpr="format(datum.value, ',~g')", labelOverlap=True)
     y = alt.Y("value:Q", title="largest eigenvalue (log)", scale=scale, axis=ticks)
     tips = ["activation:N", "rate:N", "step:Q", "value:Q"]
     line = base.mark_line(point=True).encode(y=y, tooltip=tips, **charts.lines(study.activations))
     band = charts.band(base, scale, study.activations)
     drawn = alt.layer(*shown.with_grey(base.encode(y=y), band, line)).properties(width=250, height=170)
     chart = charts.by_rate(study, drawn).transform_filter(shown.filter(charts.RATES, "datum.matrix === matrix"))
-    ends = _at_ends(row for row in rows if row[4] == "Hessian")
+    last = _at_ends(row for row in rows if row[4] == "Hessian")
     figure = Figure(
         "curvature-figure",
         charts.spec(chart, shown.params | {"matrix": "Hessian"}),
         {"points": Rows(CURVATURE, charts.in_order(rows, study.activations))},
-        charts.told(study, "Lines over steps. The Hessian's largest eigenvalue at the end", ends, _words),
+        charts.told(study, "Lines over steps. The Hessian's largest eigenvalue at the end", last, _words),
         "On a validation batch. Line and dots are the mean over seeds, the band spans minimum and maximum.",
         {"curvature": {}},
     )

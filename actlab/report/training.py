@@ -25,7 +25,6 @@ _ALL_RUNS, _ALL_BANDS = 20_000, 6_000  # points of a page
 _LEAST = 60  # points of a run's curve; where there is room for fewer, runs are not drawn one by one
 _MOST_MARKS = 1_000
 _TALLEST = 10  # times the largest loss at step 0; a run that explodes would flatten all other curves
-_DIGITS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)  # of the ticks of a log axis
 Point = list[Value]
 Values = Float[np.ndarray, "N"]
 Series = Float[np.ndarray, "S"]
@@ -191,13 +190,6 @@ def _spaced(count: int, most: int) -> list[int]:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist() if count else []
 
 
-def _ticks(losses: Iterable[float]) -> list[float]:
-    """What a reader expects on a log axis: round numbers, or powers of ten where those would be many."""
-    exponents = np.log10([loss for loss in losses if loss > 0])
-    powers = range(math.floor(exponents.min()), math.ceil(exponents.max()) + 1)
-    return [digit * 10.0**power for power in powers for digit in (_DIGITS if len(powers) < 5 else (1,))]
-
-
 def _rows(study: Study, steps_N: Values, found: list[Curve], split: str) -> Iterator[Point]:
     # A log axis has no place for a loss of zero.
     found = [curve._replace(loss_N=np.where(curve.loss_N > 0, curve.loss_N, np.nan)) for curve in found]
@@ -258,7 +250,7 @@ def _figure(
     if top < max(losses):
         axis = f"log scale, cut at {top:.3g}"
         note = f"Losses above {top:.3g}, {_TALLEST} times the largest at step 0, are drawn there. "
-    ticks = alt.Axis(values=_ticks(min(loss, top) for loss in losses), format=",~g", labelOverlap=True)
+    ticks = alt.Axis(values=charts.log_ticks(min(loss, top) for loss in losses), format=",~g", labelOverlap=True)
     y = alt.Y("drawn:Q", title=f"loss, {study.unit} ({axis})", scale=scale, axis=ticks)
     of_lines = "datum.kind === 'band' || datum.kind === 'run'"
     plain = alt.Chart().transform_calculate(drawn=f"min(datum.loss, {top})").encode(x=charts.STEPS, detail="id:N")

@@ -56,6 +56,8 @@ def test_each_figure_is_written_in_every_form(six, tmp_path):
     assert {"learning rate 0.001", "relu", "gelu", "step"} <= texts(curves)
     for bars in ("gradient_norms", "activation_moments"):  # two of one colour differ in dashes
         assert "stroke-dasharray" in (tmp_path / f"{bars}.svg").read_text(), bars
+    numbers = [float(text) for text in texts(tmp_path / "curvature.svg") if re.fullmatch(r"[\d.]+", text)]
+    assert sum(0 < number < 100 for number in numbers) > 1, "one tick does not make an axis; others are steps"
     assert "mean, one sd to each side, largest" in texts(tmp_path / "activation_moments.svg")
     for path in tmp_path.glob("*.svg"):
         assert set(re.findall(r'font-size="([^"]*)"', path.read_text())) == {"11px"}, "one size of text"

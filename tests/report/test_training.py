@@ -119,8 +119,8 @@ def test_a_figure_says_of_the_runs_that_it_draws_what_they_are(workdirs, six, tm
 
 
 def test_a_log_axis_has_round_numbers_near_all_losses_and_no_place_for_zero(found):
-    assert {0.02, 0.05, 1.5} <= set(training._ticks([0.0, 0.021, 1.4]))
-    wide = training._ticks([0.5, 4e10])
+    assert {0.02, 0.05, 1.5} <= set(charts.log_ticks([0.0, 0.021, 1.4]))
+    wide = charts.log_ticks([0.5, 4e10])
     assert {1.0, 1e10} <= set(wide) and len(wide) == 13
     steps_N, curves = training.validation(found)
     none = [curve._replace(loss_N=np.where(steps_N > 500, 0.0, curve.loss_N)) for curve in curves]
