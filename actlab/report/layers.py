@@ -303,7 +303,9 @@ def _norms(study: Study, shown: charts.Shown, rows: Sequence[Row]) -> Figure:
         )
     )
     scale = alt.Scale(type="log", nice=False, padding=10)
-    x = alt.X("p1:Q", title="gradient norm (log scale)", scale=scale, axis=alt.Axis(format="~g", tickCount=6))
+    ends = [value for row in rows for value in row[3:-1] if isinstance(value, float)]
+    axis = alt.Axis(values=charts.log_ticks(ends), format=",~g", labelOverlap=True)
+    x = alt.X("p1:Q", title="gradient norm (log scale)", scale=scale, axis=axis)
     reach = base.mark_rule(strokeWidth=1.5).encode(x=x, x2="p99:Q", **charts.lines(study.activations))
     half = base.mark_rule(strokeWidth=7).encode(x=alt.X("p25:Q", scale=scale), x2="p75:Q")
     middle = base.mark_tick(thickness=2, color="var(--ink)").encode(
