@@ -371,8 +371,8 @@ def _curve(study: Study, shown: charts.Shown, rows: Sequence[Sequence[Value]], h
     said = charts.told(study, "Lines. Mean loss", listed, lambda row: f"{row[1]} {row[2]}")
     caption = (
         "Line and large dots: mean over seeds; band: its 95% interval. Small marks are runs (a click on one leads to "
-        "it), crosses diverged runs, which count with their initial loss. Bands and runs are drawn for at most 8 "
-        "activations at a time."
+        "it), crosses diverged runs; these, and runs that learned nothing, count with their initial loss. Bands and "
+        "runs are drawn for at most 8 activations at a time."
     )
     spec = charts.spec(chart, shown.params | {"top": high})
     files = {"loss_by_learning_rate": {}}
