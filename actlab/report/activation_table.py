@@ -42,7 +42,7 @@ LEGEND = (
     "f' < 0 and dead below of f, the rest of h. Trained scalars have their initial values."
 )
 MEASURED = (
-    "≈: measured and not proven, because the activation has no exact formula. Bounds and limits were read on a grid of "
+    "measured and not proven, because the activation has no exact formula. Bounds and limits were read on a grid of "
     "float32 numbers, 2,048 per unit from -32 to 32 and 64 per doubling up to 131,072; moments and gains are sums over "
     "262,144 float32 values, good to about 4 digits."
 )
@@ -63,7 +63,7 @@ def of(names: Iterable[str], scale: float) -> Group:
         row = properties(name, scale)
         table.add_row(*(cell(row) for cell in COLUMNS.values()))
         if not (row.proven or legend.endswith(MEASURED)):
-            legend = f"{legend} {MEASURED}"
+            legend = f"{legend} ≈: {MEASURED}"
     return Group(table, Text(legend))
 
 

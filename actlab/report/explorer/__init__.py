@@ -69,7 +69,7 @@ def page(known: Sequence[Facts]) -> str:
     zones = _ZONES.format(backend=jax.default_backend(), version=jax.__version__)
     dtype = Controls((Choice("dtype", "dtype", DTYPES, DTYPES[1]),))
     unproven = [one.name for one in known if not one.properties.proven]
-    measured = (Text(f"{', '.join(unproven)}: {activation_table.MEASURED}", "warning"),) if unproven else ()
+    measured = (Text(f"≈ ({', '.join(unproven)}): {activation_table.MEASURED}", "warning"),) if unproven else ()
     sections = [
         Section("explore", "Curves and moments", (*measured, *_explore(known, chosen))),
         Section("properties", "Properties", (Text(_BOUNDS, "note"), *measured, tables.properties(known))),
