@@ -283,7 +283,7 @@ def _cost_row(first: Result, each: float | None, least: float | None) -> list[Ce
     return [
         charts.number(first.parameters, ",d"),
         charts.number(first.flops_per_token / 1e6, ",.2f"),
-        charts.number(each, ",.0f" if each and each >= 999.5 else ".3g"),
+        charts.number(each, f",.{max(0, 2 - math.floor(math.log10(each)))}f" if each else ""),  # three digits
         charts.number(each / least if each and least else None, ".2f"),
         charts.number(first.tokens / first.steps / each * 1000 if each else None, ",.0f"),
     ]

@@ -365,7 +365,9 @@ def test_runs_to_come_are_part_of_the_family_of_the_page_and_of_the_command(work
     assert [pair.own_best.family for pair in asked.comparisons[0].main.pairs] == [2]
 
 
-@pytest.mark.parametrize(("milliseconds", "text"), [(None, "-"), (12.345, "12.3"), (999.6, "1,000"), (1234.5, "1,234")])
+@pytest.mark.parametrize(
+    ("milliseconds", "text"), [(None, "-"), (2.998, "3.00"), (12.345, "12.3"), (999.6, "1,000"), (1234.5, "1,234")]
+)
 def test_the_time_of_a_step_in_digits(found, milliseconds, text):
     assert ranking._cost_row(found.results[0], milliseconds, None)[2].text == text
 
