@@ -124,7 +124,8 @@ class Answer:
     def sentences(self) -> list[str]:
         """The answer: what to take, what each other pair with it says, and where that holds."""
         if not self.pairs:
-            return [f"Undecided: {self._why_nothing()}"]
+            reason, _, more = self._why_nothing().removesuffix(".").partition(": ")  # the first is a heading
+            return [f"Undecided: {reason}.", *([f"{more[0].upper()}{more[1:]}."] if more else [])]
         # One that is shown to be higher than another is not the best, whatever the means are now.
         beaten = {pair.second for pair in self.pairs if pair.verdict == Verdict.SUPPORTED}
         beaten |= {pair.first for pair in self.pairs if pair.verdict == Verdict.REFUTED}

@@ -149,7 +149,7 @@ class SequentialComparison:
     def _write(self, answer: Answer) -> None:
         self._save()
         write_atomically(self._path / "answer.json", json.dumps(answer.as_dict(), indent=2) + "\n")
-        write_atomically(self._path / "index.html", page.render(answer, " ".join(self._command)))
+        write_atomically(self._path / "index.html", page.render(answer, self._command))
 
     def answer(self, signal: int = 0, obstacle: str = "") -> Answer:
         """What the seeds so far say; `obstacle` is why there will be none."""

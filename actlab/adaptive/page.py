@@ -2,6 +2,7 @@
 
 import html
 import math
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,8 +15,8 @@ from actlab.console import duration
 _LABEL = 56  # pixels between the middles of two numbers below a figure, at least
 
 
-def render(answer: Answer, command: str) -> str:
-    """A self-contained page whose first screen is the answer."""
+def render(answer: Answer, command: Sequence[str]) -> str:
+    """A self-contained page whose first screen is the answer; it ends with the command, quoted for a shell."""
     tried = "".join(
         f"<tr><td>{_e(name)}</td><td class=n>{rate:g}</td><td class=n>{one.rung}/{RUNGS}</td>"
         f"<td class=n>{'failed' if any(one.failed) else ' '.join(format(loss, '.4f') for loss in one.losses)}</td></tr>"
@@ -32,7 +33,7 @@ def render(answer: Answer, command: str) -> str:
         more=_MORE if answer.may_grow else "",
         spent=duration(answer.spent),
         budget=duration(answer.budget),
-        command=_e(command),
+        command=_e(shlex.join(command)),
     )
 
 
@@ -135,6 +136,7 @@ def _figure(pairs: Sequence[tuple[str, PairState]], margin: float) -> str:
 
 _STYLE = """
 .actlab { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem }
+.actlab { overflow-wrap: anywhere }
 .actlab h1 { font-size: 1.9rem; line-height: 1.2; margin-bottom: .5rem }
 .actlab h2 { font-size: 1.1rem; margin-top: 2.2rem }
 .actlab table { border-collapse: collapse; width: 100% }
@@ -144,6 +146,10 @@ _STYLE = """
 .actlab .band { fill: #8883 } .actlab .zero { stroke: #888 } .actlab .bar { stroke-width: 3 }
 .actlab .lower { stroke: #0a8a5f; fill: #0a8a5f } .actlab .higher { stroke: #c25a10; fill: #c25a10 }
 .actlab .equivalent { stroke: #3b74d0; fill: #3b74d0 } .actlab .undecided { stroke: #888; fill: #888 }
+@media (max-width: 40rem) {
+  .actlab h1 { font-size: 1.4rem }
+  .actlab table { display: block; overflow-x: auto; overflow-wrap: normal }
+}
 .actlab .small { opacity: .75; font-size: .9rem }
 """
 _BODY = """

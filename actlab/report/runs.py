@@ -136,7 +136,7 @@ def _sessions(manifest: Mapping[str, object]) -> Iterator[list[str]]:
     for session in sessions if isinstance(sessions, list) else []:
         device = session.get("device", {})
         words = f"{device.get('count', '?')} x {device.get('kind', '?')} ({device.get('host', '?')})"
-        command = " ".join(map(str, session.get("command", [])))
+        command = shlex.join(map(str, session.get("command", [])))
         yield [str(session.get("started", "?")), words, str(session.get("commit")), command]
 
 

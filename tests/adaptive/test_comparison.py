@@ -6,6 +6,8 @@ import io
 import json
 import math
 import pathlib
+import re
+import shlex
 
 import jax.numpy as jnp
 import numpy as np
@@ -244,7 +246,7 @@ def test_scales_judge_at_the_width_and_its_doublings_with_the_same_rates(config,
 
     assert "--scales" not in str(answer) and f"at width {2 * width}" in str(answer)
     json.dumps(answer.as_dict(), allow_nan=False)
-    assert page.render(answer, "").count("<svg") == 2
+    assert page.render(answer, ()).count("<svg") == 2
     with pytest.raises(UserError, match="has --scales=2, not 3"):
         compare(config, tmp_path / "w", 90.0, scales=3)
     assert compare(config, tmp_path / "w", 46.0).scales == answer.scales
@@ -319,7 +321,7 @@ def test_widths_of_a_comparison_that_stopped_in_its_search_make_a_page():
     begun = over_widths((0.1,) * 4)
     widths = tuple(dataclasses.replace(one, pairs=()) for one in begun.widths)
     stopped = dataclasses.replace(begun, pairs=(), widths=widths, trends=())
-    assert all("nothing of them is decided with fewer than 8 seeds" in page.render(one, "") for one in (begun, stopped))
+    assert all("nothing of them is decided with fewer than 8 seeds" in page.render(one, ()) for one in (begun, stopped))
 
 
 def test_a_budget_that_can_show_nothing_is_refused_and_leaves_nothing(config, tmp_path):
@@ -454,9 +456,12 @@ def test_the_answer_names_the_lowest_and_turns_pairs_round(turn):
     against = _oriented(answer.pairs, "even", "worse")
     assert against.verdict == Verdict.SUPPORTED and against.low <= against.mean <= against.high < 0
     assert "worse" not in answer.sentences[0] and answer.table[0]["activation"] in answer.sentences[0]
-    text = page.render(answer, "actlab compare 'a<b' even")
+    command = ["actlab", "compare", "a<b", "celu(alpha=2)", "--workdir=my runs"]
+    text = page.render(answer, command)
     html.parser.HTMLParser().feed(text)
     assert "a&lt;b" in text and "a<b" not in text
+    (pasted,) = re.findall("<code>(actlab .*)</code>", text)
+    assert shlex.split(html.unescape(pasted)) == command
     assert text.index("<h1>") < text.index("<svg") < text.index("<table")
 
 
@@ -557,7 +562,7 @@ def test_a_page_offers_more_seeds_only_where_they_could_decide():
         (lost, False),
         (decided, False),
     ):
-        assert ("seeds may be added" in page.render(answer, "compare")) == answer.may_grow == offers
+        assert ("seeds may be added" in page.render(answer, ["compare"])) == answer.may_grow == offers
 
 
 @pytest.mark.parametrize(
