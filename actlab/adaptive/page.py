@@ -149,6 +149,7 @@ _STYLE = """
 @media (max-width: 40rem) {
   .actlab h1 { font-size: 1.4rem }
   .actlab table { display: block; overflow-x: auto; overflow-wrap: normal }
+  .actlab td.n { white-space: nowrap }
 }
 .actlab .small { opacity: .75; font-size: .9rem }
 """
