@@ -1,10 +1,11 @@
 """The excess over the entropy as a power of the size, for each activation, and what it says of a larger size.
 
 Command: python experiments/scale/fit.py
-Reads results.csv in the folders of widths, 32 to 256; writes fit.csv, figure.svg, .png and .pdf, and prints a line for
-each prediction. Width 128 is predicted from a fit of 32 to 96, 160 from 32 to 128, and 256 from 32 to 160: log excess =
-log a - b log N, least squares for each seed, of the runs at one rate, 1e-2. Intervals of b, and of the differences of
-two b, are t intervals over the seeds. An interval of prediction adds the scatter about the line.
+Reads results.csv in the folders of widths, 32 to 256, and the rows of the same rate in lower_rates.csv; writes fit.csv,
+figure.svg, .png and .pdf, and prints a line for each prediction. Width 128 is predicted from a fit of 32 to 96, 160
+from 32 to 128, and 256 from 32 to 160: log excess = log a - b log N, least squares for each seed, of the runs at one
+rate, 1e-2. Intervals of b, and of the differences of two b, are t intervals over the seeds. An interval of prediction
+adds the scatter about the line.
 """
 
 import csv
@@ -48,7 +49,11 @@ def main(argv: Sequence[str]) -> None:
     command.parse(__doc__, argv, n_words=0)
     paths = {width: FOLDER / str(width) / "results.csv" for width in WIDTHS}
     there = {width: path for width, path in paths.items() if width not in PREDICTED or path.is_file()}
-    excess = {width: complete(excess_of(results.read([path]))) for width, path in there.items()}
+    further = results.read([FOLDER / "lower_rates.csv"])
+    excess = {}
+    for width, path in there.items():
+        of_width = [run for run in further if dict(run.axes)["model.d_model"] == str(width)]
+        excess[width] = complete(excess_of([*results.read([path]), *of_width]))
     rows = []
     for width in PREDICTED:
         below = WIDTHS[: WIDTHS.index(width)]
