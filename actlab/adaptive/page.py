@@ -135,8 +135,7 @@ def _figure(pairs: Sequence[tuple[str, PairState]], margin: float) -> str:
 
 
 _STYLE = """
-.actlab { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem }
-.actlab { overflow-wrap: anywhere }
+.actlab { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; overflow-wrap: anywhere }
 .actlab h1 { font-size: 1.9rem; line-height: 1.2; margin-bottom: .5rem }
 .actlab h2 { font-size: 1.1rem; margin-top: 2.2rem }
 .actlab table { border-collapse: collapse; width: 100% }
