@@ -230,12 +230,17 @@ def band(chart: alt.Chart, scale: alt.Scale, activations: Sequence[str], **mark:
 def log_ticks(values: Iterable[float]) -> list[float]:
     """What a reader expects on a log axis: round numbers, or powers of ten where those would be many.
 
-    There are none for values of 0 and below.
+    Within a factor of 2 they are evenly spaced. There are none for values of 0 and below.
     """
     found = [value for value in values if 0 < value < math.inf]
     if not found:
         return []
-    powers = range(math.floor(math.log10(min(found))), math.ceil(math.log10(max(found))) + 1)
+    low, high = min(found), max(found)
+    if low < high < 2 * low:
+        power = 10.0 ** math.floor(math.log10(high - low))
+        step = power / next(parts for parts in (1, 2, 5) if parts * (high - low) / power >= 4)
+        return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     return [digit * 10.0**power for power in powers for digit in (_DIGITS if len(powers) < 5 else (1,))]
 
 

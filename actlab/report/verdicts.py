@@ -60,7 +60,8 @@ def question(study: Study) -> str:
     said = [source.question for source in study.sources if source.question]
     if said:
         return said[0]
-    rates = counted(len(study.rates), "learning rate")
+    several = len(study.rates) > 1
+    rates = counted(len(study.rates), "learning rate") if several else f"a learning rate of {study.rates[0]:g}"
     names = study.activations
     if len(names) == 1:
         return f"Which validation loss does {names[0]} reach at {rates}?"
@@ -131,11 +132,12 @@ def _limits(study: Study, compared: Compared) -> Iterator[str]:
     sizes = sorted({result.parameters for result in results})
     # Activations of one size differ by what a gate's width or a scalar adds.
     size = f"about {sizes[0]:,}" if sizes[-1] < 1.1 * sizes[0] else f"{sizes[0]:,} to {sizes[-1]:,}"
-    rates = comparison.listed(sorted({result.learning_rate for result in results}))
+    known = sorted({result.learning_rate for result in results})
+    rates, word = comparison.listed(known), "learning rates" if len(known) > 1 else "learning rate"
     n_seeds = len({result.seed for result in results})
     yield (
         f"Scale: the runs have {size} parameters and at most {one.steps:,} steps on {one.data} "
-        f"({one.tokenizer}), at learning rates {rates}. Results may differ elsewhere."
+        f"({one.tokenizer}), at {word} {rates}. Results may differ elsewhere."
     )
     yield (
         f"Seeds: {counted(n_seeds, 'seed')}; the intervals estimate how other seeds would do. A single seed has no "

@@ -212,7 +212,7 @@ def test_one_run_has_no_verdict_and_says_why(workdirs, tmp_path):
     axes = {"model.activation": ("gelu",), "seed": (1,)}
     path = workdirs.write(tmp_path / "one", workdirs.config_of(axes))
     text = html.unescape(workdirs.text(path))
-    assert "No verdict" in text and "Which validation loss does gelu reach" in text
+    assert "No verdict" in text and "Which validation loss does gelu reach at a learning rate of 0.001?" in text
     several = workdirs.write(tmp_path / "several", workdirs.config_of({**axes, "seed": (1, 2, 3)}))
     rows = results_lib.read([several])
     least = min(rows, key=lambda run: run.final_loss)

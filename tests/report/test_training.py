@@ -122,6 +122,11 @@ def test_a_log_axis_has_round_numbers_near_all_losses_and_no_place_for_zero(foun
     assert {0.02, 0.05, 1.5} <= set(charts.log_ticks([0.0, 0.021, 1.4]))
     wide = charts.log_ticks([0.5, 4e10])
     assert {1.0, 1e10} <= set(wide) and len(wide) == 13
+    for low, high in ((0.79, 0.97), (4.8, 6.2), (1.0, 1.999), (3e5, 3.0001e5)):
+        narrow = charts.log_ticks([low, high])
+        assert 4 <= len(narrow) <= 10 and low <= narrow[0] <= narrow[-1] <= high, narrow
+        assert np.ptp(np.diff(narrow)) < 1e-9 * high
+    assert charts.log_ticks([0.0, -1.0, np.inf]) == [] and 1.5 in charts.log_ticks([1.5])
     steps_N, curves = training.validation(found)
     none = [curve._replace(loss_N=np.where(steps_N > 500, 0.0, curve.loss_N)) for curve in curves]
     rows = list(training._rows(found, steps_N, none, "v"))

@@ -280,7 +280,8 @@ function show(holder) {
     });
   });
   holder.querySelector("tbody").replaceChildren(...hits.slice(0, table.most).map((index) => rowOf(table, index)));
-  const count = hits.length === table.rows.length ? `${hits.length} rows` : `${hits.length} of ${table.rows.length} rows`;
+  const all = `${table.rows.length} ${table.rows.length === 1 ? "row" : "rows"}`;
+  const count = hits.length === table.rows.length ? all : `${hits.length} of ${all}`;
   const output = holder.querySelector("output");
   if (output) output.value = count;
   holder.querySelector(":scope > .more")?.remove();
