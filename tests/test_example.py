@@ -52,7 +52,7 @@ def test_the_page_explores_it_and_says_what_is_measured(mine, tmp_path):
     page = tmp_path / "mine.html"
     commands.run(command.main, f"--activations={FILE}", "--names=mine,relu", f"--html={page}")
     text = page.read_text()
-    assert "<h1>2 activations</h1>" in text and "mine: ≈: measured" in text
+    assert "<h1>2 activations</h1>" in text and "≈ (mine): measured" in text
     (measured,) = [texts for texts, _ in cells(text, "properties-table") if texts[0] == "mine"]
     assert "≈-0.3183" in measured
     relu = explorer.page([explorer.facts("relu")])

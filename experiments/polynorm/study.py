@@ -4,7 +4,7 @@ Command: python -m actlab.main --config=experiments/polynorm/study.py --workdir=
 Presets, after a colon: small (default), 2,500 steps at width 64; long, four times as many; wide, 1,000 steps at width
 128; code, 2,500 steps on Python code (experiments/gates/python_code.py).
 GELU, SwiGLU (not in wide) and polynorm, three learning rates a factor of 1.8 apart, eight seeds: 72 runs, wide 48.
-Expected time on one CPU core: small and code half an hour, long two and a half, wide a quarter; --dry_run tells that of
+Expected time: small and code half an hour of one CPU core, long two and a half, wide a quarter; --dry_run tells that of
 this machine.
 Expected loss: small about 1.16 nats/byte, long about 1.0, wide about 1.23, code about 1.5.
 """

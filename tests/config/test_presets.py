@@ -18,7 +18,7 @@ DECODERS = (None, "small", "char", "paper")
 def presets_of(path):
     if path.parent.name == "bert_tanh_vs_gelu":
         return (None, "small", "paper")
-    if path.parent.name in ("width", "scale"):  # whose presets are other sizes, see tests/experiments
+    if path.parent.name in ("width", "scale", "polynorm"):  # whose presets are others, see tests/experiments
         return (None,)
     return ENCODERS if path.stem.startswith(("bert_", "finetune_")) else DECODERS
 
