@@ -2,7 +2,7 @@
 
 Command: python -m actlab.main --config=experiments/polynorm/study.py --workdir=runs/polynorm
 Presets, after a colon: small (default), 2,500 steps at width 64; long, four times as many; wide, 1,000 steps at width
-128; code, 2,500 steps on Python code (experiments/gates/python_code.py).
+128; code, 2,500 steps on Python code (experiments/gates/python_code.py); norm, GELU with an RMSNorm behind it.
 GELU, SwiGLU (not in wide) and polynorm, three learning rates a factor of 1.8 apart, eight seeds: 72 runs, wide 48.
 Expected time: small and code half an hour of one CPU core, long two and a half, wide a quarter; --dry_run tells that of
 this machine.
@@ -21,7 +21,9 @@ ARMS = {
     "long": (10_000, LOW, {}),
     "wide": (1000, MODERATE, {"model.d_model": 128, "model.n_heads": 4}),
     "code": (2500, MODERATE, {"data.name": "python_code"}),
+    "norm": (2500, MODERATE, {"model.activation_norm": "rmsnorm"}),
 }
+NAMES = {"wide": ("gelu", "polynorm"), "norm": ("gelu",)}  # of the other presets: with swiglu
 QUESTIONS = ("polynorm<gelu", "polynorm<swiglu")
 
 
@@ -44,7 +46,7 @@ def get_config(preset: str = "small") -> config_dict.ConfigDict:
     values = presets.study("small", small, presets.FAN_IN)
     values.update_from_flattened_dict(fields)
     values.sweep = {
-        "model.activation": ("gelu", "polynorm") if preset == "wide" else ("gelu", "swiglu", "polynorm"),
+        "model.activation": NAMES.get(preset, ("gelu", "swiglu", "polynorm")),
         "optimizer.learning_rate": rates,
         "seed": (1, 2, 3, 4, 5, 6, 7, 8),
     }
