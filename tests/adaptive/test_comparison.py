@@ -166,6 +166,8 @@ def test_a_search_without_a_rate_leaves_its_reason_in_place_of_an_older_answer(c
     for name in ("answer.json", "index.html"):
         text = (tmp_path / "w" / name).read_text()
         assert "train longer" in text and "is not over" not in text
+    (heading,) = re.findall("<h1>(.*)</h1>", text)
+    assert "relu" in heading and "train longer" not in heading
 
 
 def test_of_searches_that_end_at_their_edge_the_user_is_told_to_begin_elsewhere(config, tmp_path, monkeypatch):

@@ -226,8 +226,6 @@ def test_a_run_that_explodes_does_not_flatten_the_curves_of_others(workdirs, six
         svg = to_svg(figure, **params)
         ticks = [float(text.replace(",", "")) for text in re.findall(r">([\d,.]+)</text>", svg)]
         assert 0 < max(ticks) < 1e4, "steps and losses"
-        heights = [float(y) for line in re.findall(r'd="(M[^"]*)"', svg) for y in re.findall(r",(-?[\d.]+)", line)]
-        assert min(heights) >= -10, "nothing leaves the panel"
 
 
 def test_the_colours_of_print_stand_out_from_white():

@@ -176,6 +176,8 @@ def test_the_command_names_the_files_of_own_activations(found, given):
     source = dataclasses.replace(found.sources[0], manifest={"sessions": sessions})
     for name in ("", found.runs[0].name):
         assert shlex.split(runs.repeat(source, name))[-1] == "--activations=my own.py"
+    (session,) = runs._sessions(source.manifest)
+    assert shlex.split(session[-1]) == sessions[0]["command"]
 
 
 def test_the_limits_name_the_commits_that_folders_come_from(six):
