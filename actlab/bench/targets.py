@@ -272,13 +272,18 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """What one asks first: a row per program, with memory on a device and the bound on the time of an update."""
     shown = Table("target", "program", "fits", "GiB", "of memory", "at least", "kernels and collectives", box=None)
     for row in rows:  # of numbers, or of a file's text
-        parts = [row["function"], row["size"], row["dtype"], f"{row['lanes']} lanes" if int(row["lanes"]) > 1 else ""]
-        parts += [row["split"] if int(row["devices"]) > 1 else "", "remat" if str(row["remat"]) == "True" else ""]
         mib = [row[f"{kind}_MiB"] for kind in ("arguments", "temporaries", "code")]
         size = "" if "" in mib else f"{sum(map(float, mib)) / 1024:.1f}"
         share = "" if row["share_of_memory"] == "" else f"{float(row['share_of_memory']):.0%}"
         bound = "" if row["roofline_ms"] == "" else f"{float(row['roofline_ms']):g} ms"
         notes = "; ".join(filter(None, (row["kernels"], row["collectives"])))
-        target = f"{row['target']}:{row['devices']}"
-        shown.add_row(target, " ".join(filter(None, parts)), row["fits"], size, share, bound, notes)
+        shown.add_row(f"{row['target']}:{row['devices']}", named(row), row["fits"], size, share, bound, notes)
     return shown
+
+
+def named(row: Mapping[str, Any]) -> str:
+    """The program of a row of either table, in words."""
+    parts = [row.get("function", "train"), row["size"], row["dtype"]]
+    parts += [f"{row['lanes']} lanes"] if int(row["lanes"]) > 1 else []
+    parts += [row["split"]] if int(row.get("devices", 1)) > 1 else []
+    return " ".join(parts + ["remat"] * (str(row["remat"]) == "True"))

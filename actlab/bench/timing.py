@@ -67,7 +67,8 @@ def device_name() -> str:
         parts.append(f"family {facts['cpu family']} model {facts['model']}")
     widths = {"avx512f": 512, "avx2": 256}
     parts += [f"{widths[flag]}-bit vectors" for flag in widths if flag in facts.get("flags", "").split()][:1]
-    return ", ".join([*parts, f"{n_cores()} cores"])
+    cores = n_cores()
+    return ", ".join([*parts, *([counted(cores, "core")] if cores else [])])
 
 
 def ratio_interval(seconds: list[float], reference: list[float]) -> tuple[float, float, float]:

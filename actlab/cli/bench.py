@@ -93,6 +93,7 @@ def _targets(given: flags.FlagValues, out: pathlib.Path | None) -> None:
         targets.prepare()
 
     from actlab.bench import targets as bench, timing
+    from actlab.data.preparing import say
 
     models = list(bench.SIZES) if given.models is None else given.models
     for name in models or [""]:
@@ -106,7 +107,13 @@ def _targets(given: flags.FlagValues, out: pathlib.Path | None) -> None:
         )
     known = _known(out, bench.HERE if given.here else bench.COLUMNS)
     measured = bench.run_here(models, known) if given.here else bench.measure(chosen, models, known)
-    rows = [*known, *_written(out, _announced(measured), known)]
+    rows = list(known)
+    say("measuring: a line for each program that is done")
+    for row in _written(out, measured, known):
+        place = "" if given.here else f" for {row['target']}:{row['devices']}"
+        outcome = f"compiled in {row['compile_seconds']} s" if row["compile_seconds"] != "" else "does not fit"
+        say(f"{bench.named(row)}{place}: {outcome}")
+        rows.append(dict(row))
     tables().print(timing.plain(rows) if given.here else bench.table(rows))
 
 
@@ -186,17 +193,6 @@ def _size(text: str) -> Any:
     if int(match[1]) * int(match[2]) > _MOST_VALUES:
         raise UserError(f"--sizes={text} is an array of more than {_MOST_VALUES:,} values: make it smaller.")
     return Size(int(match[1]), int(match[2]))
-
-
-def _announced(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Rows of `targets`, each named on standard error by its first columns once it is measured, which takes minutes."""
-    from actlab.data.preparing import say
-
-    say("measuring: a line for each row that is done")
-    for row in rows:
-        about = ", ".join(str(value) for value in list(row.values())[:4] if value)
-        say(f"measured {about}")
-        yield row
 
 
 def _written(

@@ -143,9 +143,13 @@ def test_the_plain_peer_is_a_decoder_of_our_size_that_learns():
 def test_a_cpu_is_named_by_what_tells_its_generation(monkeypatch):
     text = "model name\t: AMD EPYC\ncpu family\t: 25\nmodel\t\t: 17\nflags\t\t: fpu avx2 avx512f"
     monkeypatch.setattr(timing, "cpuinfo", lambda: text)
-    assert timing.device_name().startswith("AMD EPYC, family 25 model 17, 512-bit vectors, ")
+    monkeypatch.setattr(timing, "n_cores", lambda: 2)
+    assert timing.device_name() == "AMD EPYC, family 25 model 17, 512-bit vectors, 2 cores"
     monkeypatch.setattr(timing, "cpuinfo", lambda: "")
-    assert timing.device_name().endswith(" cores")
+    monkeypatch.setattr(timing, "n_cores", lambda: 1)
+    assert timing.device_name().endswith(", 1 core")
+    monkeypatch.setattr(timing, "n_cores", lambda: None)
+    assert "core" not in timing.device_name()
 
 
 def test_the_command_counts_the_turns_that_are_done(small_shape, monkeypatch):
