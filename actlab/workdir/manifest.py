@@ -20,7 +20,7 @@ from actlab import config as config_lib
 from actlab.config import Config
 from actlab.errors import UserError
 from actlab.files import n_cores
-from actlab.workdir.records import Sealed, Workdir
+from actlab.workdir.records import MANIFEST, Sealed, Workdir
 
 PACKAGES = "actlab jax jaxlib flax optax orbax-checkpoint tensorflow-datasets tokenizers numpy".split()
 # Where functions are compared. 20 is for activations that are bounded or clipped beyond 6.
@@ -145,8 +145,17 @@ def note(workdir: Workdir, part: str, step: int, notes: Sequence[str]) -> None:
 
 
 def end(workdir: Workdir, part: str, step: int, rows: Sealed) -> None:
-    """Records what the rows of a program are, now that a session has trained it to `step`."""
+    """Records what the rows of a program are, now that a session has trained it to `step`.
+
+    Raises:
+        UserError: if the manifest, which has the runs of each program, was removed meanwhile.
+    """
     manifest = workdir.manifest()
+    if not manifest:
+        raise UserError(
+            f"{workdir.path / MANIFEST} was removed while this training ran: run the same command again, which makes "
+            "it anew and keeps what is trained."
+        )
     manifest.setdefault("ended", {})[part] = {"step": step, "rows": rows}
     workdir.write_manifest(manifest)
 

@@ -420,8 +420,18 @@ class RowFile:
         return [row for row, _ in own]
 
     def append(self, rows: Iterable[Row]) -> None:
-        """Appends rows. Numbers that are not finite become null, because JSON has no NaN."""
+        """Appends rows. Numbers that are not finite become null, because JSON has no NaN.
+
+        Raises:
+            UserError: if the file was removed meanwhile: what is written to it is lost.
+        """
         if self._writes:
+            # Somebody may have begun a new file of that name.
+            if not self._path.exists() or os.fstat(self._file.fileno()).st_nlink == 0:
+                raise UserError(
+                    f"{self._path} was removed while it was written, so that this training cannot be kept: remove "
+                    "what is left of its workdir, then run the same command, which starts anew."
+                )
             lines = [_line(row) for row in rows]
             self._n_rows += len(lines)
             self._digest.update(b"".join(lines))

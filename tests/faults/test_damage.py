@@ -8,6 +8,8 @@ from outcomes import metrics, results
 
 from actlab.errors import UserError
 from actlab.sweeps import session
+from actlab.workdir import manifest
+from actlab.workdir.records import Workdir
 
 FOLDERS = ("checkpoints", "checkpoints/0", "checkpoints/1", "checkpoints/1/NEWEST", "tokenizer")
 
@@ -60,3 +62,38 @@ def test_a_damaged_folder(small_sweep, workdirs, tmp_path, capsys, state, name, 
         path.write_text("")
     told = require_equal_or_told(small_sweep, tmp_path / "w", workdirs / "finished", capsys)
     print(state, name, damage, "->", told or "equal")
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_workdir_that_is_removed_while_it_is_trained_in_is_a_sentence(small_sweep, tmp_path, monkeypatch, again):
+    folder, whole = tmp_path / "w", Workdir.append_metrics
+
+    def append(self, rows):
+        whole(self, rows)
+        shutil.rmtree(folder)
+        if again:
+            folder.mkdir()
+            (folder / "metrics.jsonl").touch()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Workdir, "append_metrics", append)
+        with pytest.raises(UserError, match=r"metrics.jsonl was removed while it was written, .* remove what is left"):
+            session.run(small_sweep, "sweep", folder, ["test"])
+    shutil.rmtree(folder, ignore_errors=True)
+    assert session.run(small_sweep, "sweep", folder, ["test"]) == 0
+
+
+def test_a_manifest_that_is_removed_while_it_is_trained_is_made_anew(small_sweep, tmp_path, monkeypatch):
+    folder, whole = tmp_path / "w", manifest.end
+
+    def end(workdir, *words):
+        (folder / "manifest.json").unlink(missing_ok=True)
+        whole(workdir, *words)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(manifest, "end", end)
+        with pytest.raises(UserError, match=r"manifest.json was removed while this training ran: run the same"):
+            session.run(small_sweep, "sweep", folder, ["test"])
+    rows = (folder / "metrics.jsonl").read_bytes()
+    assert session.run(small_sweep, "sweep", folder, ["test"]) == 0
+    assert rows and (folder / "metrics.jsonl").read_bytes().startswith(rows)
