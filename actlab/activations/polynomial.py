@@ -105,9 +105,9 @@ INVERSE_SQRT_3 = Fraction("0.5773502691896257645091487805019574556476")
 POLYNORM_THETA = {"w0": 1 / 3, "w1": 1 / 3, "w2": 1 / 3, "bias": 0.0}
 
 
-def _normalised(v: Array) -> Array:
+def _inverse_rms(v: Array) -> Array:
     mean = jnp.mean(jnp.square(v), axis=-1, keepdims=True)
-    return v * jax.lax.rsqrt(jnp.where(mean > 0, mean, 1))
+    return jax.lax.rsqrt(jnp.where(mean > 0, mean, 1))
 
 
 @elementwise
@@ -129,7 +129,10 @@ def polynorm(
     # XLA divides by multiplying with the inverse, and it flushes the inverse of the largest numbers to 0.
     quarter = jnp.where(largest > 1, 0.25, 1)
     x = (x * quarter) / jnp.where(largest > 0, largest * quarter, 1)
-    return w0 * _normalised(x**3) + w1 * _normalised(jnp.square(x)) + w2 * _normalised(x) + bias
+    square = x * x
+    cube = square * x
+    # Scalars of a row first: a slope then needs sums of one array times another, with no third one kept for it.
+    return (w0 * _inverse_rms(cube)) * cube + (w1 * _inverse_rms(square)) * square + (w2 * _inverse_rms(x)) * x + bias
 
 
 def _nothing(x: Jet) -> Jet:
