@@ -36,8 +36,9 @@ class Model:
         """
         device = next(iter(rows.device_set))  # they are of one kind
         kernel = attention.kernel_for(device, self.spec.dtype, self.spec.d_head)
-        large = device.platform in ("gpu", "cuda") and not remat
-        return self._with(attention=kernel, large_chunks=large, rows=rows if rows.mesh.size > 1 else None, remat=remat)
+        platform = "gpu" if device.platform == "cuda" else device.platform
+        split = rows if rows.mesh.size > 1 else None
+        return self._with(attention=kernel, platform=platform, rows=split, remat=remat)
 
     @property
     def n_splits(self) -> int:

@@ -30,7 +30,7 @@ class Spec(ModelConfig):
     swapped_to: str = ""
     n_swapped: int = 0  # first blocks that have the activation `swapped_to`
     attention: str = "own"  # ours ("own", "parts"), "cudnn" or "splash"; chosen for the devices of a program
-    large_chunks: bool = False  # whether the loss holds more logits at once: on a GPU, without remat
+    platform: str = ""  # of the devices of a program: cpu, gpu or tpu
     remat: bool = False  # blocks are computed again in the backward pass
     rows: NamedSharding | None = None  # how the rows of a batch lie on the devices of a program that has several
 

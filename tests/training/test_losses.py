@@ -238,18 +238,38 @@ def test_chunks_are_as_many_as_the_rows_of_one_device_ask_for(tiny, monkeypatch)
         return [int(length) for length in re.findall(r"length=(\d+)", str(jaxpr))]
 
     # A GPU holds four times as many.
-    large = dataclasses.replace(model, spec=dataclasses.replace(model.spec, large_chunks=True))
-    assert (n_chunks(model), n_chunks(split), n_chunks(large)) == ([8], [2], [4])
+    large = dataclasses.replace(model, spec=dataclasses.replace(model.spec, platform="gpu"))
+    again = dataclasses.replace(large, spec=dataclasses.replace(large.spec, remat=True))
+    assert (n_chunks(model), n_chunks(split), n_chunks(large), n_chunks(again)) == ([8], [2], [4], [8])
 
 
 @pytest.mark.parametrize(
-    ("platform", "remat", "large"), [("cpu", False, 0), ("gpu", False, 1), ("gpu", True, 0), ("tpu", False, 0)]
+    ("platform", "d_model", "vocab_size", "rows", "n_chunks"),
+    [
+        ("cpu", 128, 16_384, 16, 8),  # of 4M logits, 256 tokens
+        ("cpu", 64, 32_768, 16, 8),  # of 256 tokens, 8M logits
+        ("cpu", 64, 32_769, 16, 2),  # an output matrix of more than 2M
+        ("cpu", 128, 2048, 16, 1),
+        ("tpu", 128, 16_384, 16, 1),
+        ("gpu", 128, 16_384, 16, 1),
+    ],
 )
-def test_only_a_gpu_without_remat_holds_more_logits(tiny, monkeypatch, platform, remat, large):
-    device = types.SimpleNamespace(platform=platform, compute_capability="9.0")
+def test_on_a_cpu_logits_that_the_cache_can_hold_are_cut_to_stay_there(
+    tiny, platform, d_model, vocab_size, rows, n_chunks
+):
+    model = models.build(replace(tiny, **{"model.vocab_size": vocab_size, "model.d_model": d_model}).model)
+    model = dataclasses.replace(model, spec=dataclasses.replace(model.spec, platform=platform))
+    readout = Readout(jnp.zeros((d_model, vocab_size)), None)
+    examples = losses.Examples(*(jnp.zeros((rows, 128), dtype) for dtype in (int, int, float)))
+    assert losses._n_chunks(model, readout, examples) == n_chunks
+
+
+@pytest.mark.parametrize(("found", "platform"), [("cpu", "cpu"), ("gpu", "gpu"), ("cuda", "gpu"), ("tpu", "tpu")])
+def test_a_model_knows_the_platform_of_its_program(tiny, monkeypatch, found, platform):
+    device = types.SimpleNamespace(platform=found, compute_capability="9.0")
     monkeypatch.setattr(NamedSharding, "device_set", {id(device): device}.values())
     rows = NamedSharding(jax.make_mesh((1,), ("data",)), PartitionSpec("data"))
-    assert models.build(tiny.model).on(rows, remat).spec.large_chunks == bool(large)
+    assert models.build(tiny.model).on(rows).spec.platform == platform
 
 
 def test_every_token_of_rows_without_padding_counts_though_few_have_a_target():
