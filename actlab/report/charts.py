@@ -19,7 +19,7 @@ from actlab.report.page.render import DASH, LEGEND
 from actlab.report.study import Study
 
 DATA = alt.NamedData("points")
-_OF_STEPS = alt.Axis(format=",d", tickCount=5, tickMinStep=1, labelOverlap=True, labelSeparation=6)
+_OF_STEPS = alt.Axis(format=",d", tickCount=5, tickMinStep=1, labelOverlap=True)
 STEPS = alt.X("step:Q", title="step", axis=_OF_STEPS)
 CHOSEN = "indexof(activations, datum.activation) >= 0"
 FEW = "length(activations) <= 8"  # intervals and single runs are drawn while at most 8 activations are chosen

@@ -127,7 +127,7 @@ def _heat_maps(
     is_chosen = not several and len(study.rates) > 1
     n_layers = 1 + max(layer for cube in cells.values() for layers in cube.values() for layer in layers)
     columns = ("condition", "activation", "rate", "panel", "step", "layer", *present)
-    ticks = alt.Axis(labelOverlap=True, labelSeparation=6, labelAngle=0, ticks=False)
+    ticks = alt.Axis(labelOverlap=True, labelAngle=0, ticks=False)
     # One scale for all panels and conditions, or a shade would not mean the same everywhere.
     ends = json.dumps({label: _ends(label, [row[6 + place] for row in rows]) for place, label in enumerate(present)})
     low, high = (alt.ExprRef(f"({ends})[metric][{end}]") for end in (0, 1))

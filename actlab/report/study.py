@@ -40,7 +40,7 @@ class Run:
 
     `status` is finished, diverged or stopped, else "in training" or "not finished". `listed` is the result, or before
     it what the table says of a run to come. `place` holds its values on the axes other than activation, rate and seed.
-    `key` is its place on the page.
+    `condition` is that place in words, and `key` the run's place on the page.
     """
 
     key: str
@@ -58,6 +58,7 @@ class Run:
     metrics: Sequence[Row]
     steps: Steps | None
     censuses: Censuses | None
+    condition: str = ""
 
     @property
     def step(self) -> int:
@@ -65,11 +66,6 @@ class Run:
         if self.result and self.result.done:
             return self.result.steps
         return max((row["step"] for row in self.metrics), default=self.result.steps if self.result else 0)
-
-    @property
-    def condition(self) -> str:
-        """Its place in words."""
-        return words_of(self.place)
 
     def probes(self) -> list[Row]:
         """Its probe rows in the order of steps."""
@@ -131,11 +127,6 @@ IN_TRAINING = "in training"
 _QUESTION = re.compile(r"^(?:\*\*Question\.\*\*|Question:)(.*?)(?:\n\s*\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
-def words_of(place: Place) -> str:
-    """Values on axes in words."""
-    return ",".join(f"{path.rpartition('.')[2]}={value or None}" for path, value in place)
-
-
 def read(paths: Sequence[pathlib.Path]) -> Study:
     """The runs of workdirs, in training or not, or of folders with a results.csv.
 
@@ -174,7 +165,11 @@ def read(paths: Sequence[pathlib.Path]) -> Study:
     results_lib.require_alike({source.path: source.config for source in sources if source.config}, axes)
     _require_one_text(runs)
     runs = _each_once(_placed(runs))
-    runs = [dataclasses.replace(run, key=f"run-{number}") for number, run in enumerate(runs, start=1)]
+    words = _in_words([run.place for run in runs])
+    runs = [
+        dataclasses.replace(run, key=f"run-{number}", condition=words[run.place])
+        for number, run in enumerate(runs, start=1)
+    ]
     return Study(tuple(sources), tuple(runs))
 
 
@@ -272,6 +267,19 @@ def _placed(runs: Sequence[Run]) -> list[Run]:
         dataclasses.replace(run, place=tuple((path, place[path]) for path in varying if path in place))
         for run, place in zip(runs, places, strict=True)
     ]
+
+
+def _in_words(places: Sequence[Place]) -> dict[Place, str]:
+    """Values on the axes in words. Of axes that are swept together the first tells the others."""
+    count = lambda paths: len({tuple(dict(place).get(path) for path in paths) for place in places})
+    told: list[str] = []
+    for path in dict.fromkeys(path for place in places for path, _ in place):
+        if count([*told, path]) > count(told):
+            told.append(path)
+    return {
+        place: ",".join(f"{path.rpartition('.')[2]}={value or None}" for path, value in place if path in told)
+        for place in places
+    }
 
 
 def _each_once(runs: Sequence[Run]) -> list[Run]:

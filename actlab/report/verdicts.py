@@ -11,7 +11,7 @@ from actlab.analysis.verdicts import words
 from actlab.console import counted
 from actlab.errors import UserError, suggestion
 from actlab.report.page import Block, Details, Listing, Section, Table
-from actlab.report.study import IN_TRAINING, Study, words_of
+from actlab.report.study import IN_TRAINING, Study
 from actlab.workdir import manifest
 
 
@@ -150,7 +150,7 @@ def _limits(study: Study, compared: Compared) -> Iterator[str]:
             f"Tests: losses count as equal only if the difference is shown to lie within {margin}. "
             "Each interval is a 95% interval by itself; verdicts are corrected for multiple tests (Holm)."
         )
-    for each in compared.comparisons:
+    for place, each in compared.by_condition(study).items():
         warnings: list[str] = []
         for pair in each.main.pairs[:1]:
             effect, family = pair.own_best.effect, pair.own_best.family
@@ -159,7 +159,6 @@ def _limits(study: Study, compared: Compared) -> Iterator[str]:
                 found = f"a t test of {effect.n} seeds finds a difference of {nats(resolved)} nats in 80% of cases"
                 warnings.append(f"of {pair.question} {found}")
         warnings += each.warnings
-        place = words_of(each.condition.axes)
         if warnings:
             yield f"{place}: {'; '.join(warnings)}." if place else f"Note: {'; '.join(warnings)}."
     for sentence in manifest.mixture(source.manifest for source in study.sources):

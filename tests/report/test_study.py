@@ -89,6 +89,19 @@ def test_a_folder_without_results_must_be_of_the_same_model(workdirs, six, tmp_p
     assert len(read([six, same]).runs) == 10
 
 
+def test_fields_that_are_swept_together_are_told_by_the_first(workdirs, tmp_path):
+    linked = "data.batch_size, optimizer.warmup_steps"
+    config = workdirs.config_of({linked: ((4, 20), (8, 10)), **AXES, "model.d_ff": (64, 32)})
+    found = read([workdirs.write(tmp_path / "w", config)])
+    assert found.conditions == (
+        "batch_size=4,d_ff=64",
+        "batch_size=4,d_ff=32",
+        "batch_size=8,d_ff=64",
+        "batch_size=8,d_ff=32",
+    )
+    assert all(len(run.place) == 3 for run in found.runs)
+
+
 def test_a_field_that_one_folder_alone_sweeps_places_the_runs_of_all(workdirs, tmp_path):
     several = workdirs.config_of({**AXES, "optimizer.warmup_steps": (0, 20), "model.d_ff": (64, None)})
     swept = workdirs.write(tmp_path / "swept", several)

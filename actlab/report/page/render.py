@@ -50,6 +50,7 @@ THEME = {
         "labelFontSize": 12,
         "titleFontSize": 12,
         "labelLimit": 0,
+        "labelSeparation": 6,  # so that two numbers do not read as one
         "titleLimit": 0,
     },
     "legend": {
