@@ -125,7 +125,7 @@ def dots(
     if of_states:
         present = [state for state in _STATES if any(row[6] == state for row in rows)]
         colours, shapes = ([_STATES[state][index] for state in present] for index in (0, 1))
-        legend = alt.Legend(title=None, orient="top", columns=2)
+        legend = alt.Legend(title=None, orient="top", columns=3)
         channels: dict[str, Any] = {
             "color": alt.Color("state:N", scale=alt.Scale(domain=present, range=colours), legend=legend),
             "shape": alt.Shape("state:N", scale=alt.Scale(domain=present, range=shapes), legend=legend),
