@@ -429,8 +429,8 @@ class RowFile:
             # Somebody may have begun a new file of that name.
             if not self._path.exists() or os.fstat(self._file.fileno()).st_nlink == 0:
                 raise UserError(
-                    f"{self._path} was removed while it was written, so that this training cannot be kept: remove "
-                    "what is left of its workdir, then run the same command, which starts anew."
+                    f"{self._path} was removed while this training wrote it, which ends here: what it had trained is "
+                    "lost; run its command again with an empty --workdir."
                 )
             lines = [_line(row) for row in rows]
             self._n_rows += len(lines)
