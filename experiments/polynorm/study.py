@@ -3,7 +3,8 @@
 Command: python -m actlab.main --config=experiments/polynorm/study.py --workdir=runs/polynorm
 Presets, after a colon: small (default), 2,500 steps at width 64; long, four times as many; wide, 1,000 steps at width
 128; code, 2,500 steps on Python code (experiments/gates/python_code.py); norm, GELU with an RMSNorm behind it.
-GELU, SwiGLU (not in wide) and polynorm, three learning rates a factor of 1.8 apart, eight seeds: 72 runs, wide 48.
+GELU, SwiGLU (not in wide) and polynorm, three learning rates a factor of 1.8 apart (small: four), eight seeds: 72 runs,
+small 96, wide 48.
 Expected time: small and code half an hour of one CPU core, long two and a half, wide a quarter; --dry_run tells that of
 this machine.
 Expected loss: small about 1.16 nats/byte, long about 1.0, wide about 1.23, code about 1.5.
@@ -17,7 +18,7 @@ from actlab.errors import UserError, suggestion
 MODERATE, LOW = (5.6e-3, 1e-2, 3.2e-3), (3.2e-3, 1.8e-3, 5.6e-3)  # a longer training is best at a lower rate
 # Steps, rates and fields of each preset.
 ARMS = {
-    "small": (2500, MODERATE, {}),
+    "small": (2500, (*MODERATE, 1.8e-3), {}),
     "long": (10_000, LOW, {}),
     "wide": (1000, MODERATE, {"model.d_model": 128, "model.n_heads": 4}),
     "code": (2500, MODERATE, {"data.name": "python_code"}),
